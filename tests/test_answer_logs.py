@@ -29,13 +29,15 @@ LINE = {
 def test_trec_answers_become_hits_citations_and_an_answer_that_is_no_refusal(tmp_path):
     lines = [LINE, {**LINE, "topic_id": "t2", "answer": []}, {**LINE, "run_id": "s"}]
     results = rs.load_results(put(tmp_path, lines, "answers.jsonl"))
-    assert results.runs[["run_id", "n_queries"]].values.tolist() == [["r", 2], ["s", 1]]
+    assert results.runs[["run_id", "n_queries"]].values.tolist() == [
+        ["answers.r", 2], ["answers.s", 1],
+    ]  # fmt: skip
     answers = results.responses["answer"].fillna("none").tolist()
     assert answers == ["One. Two. Three.", "none", "One. Two. Three."]
     assert "refused" not in results.responses
-    hits = results.hits.query("run_id == 'r' and query_id == 't1'")
+    hits = results.hits.query("run_id == 'answers.r' and query_id == 't1'")
     assert hits[["rank", "doc_id"]].values.tolist() == [[1, "p1"], [2, "p2"]]
-    cited = results.citations.query("run_id == 's'")[["doc_id", "x_sentence", "marker"]]
+    cited = results.citations.query("run_id == 'answers.s'")[["doc_id", "x_sentence", "marker"]]
     assert cited.fillna("none").values.tolist() == [
         ["p2", 1, "[1]"], ["p1", 1, "[0]"], ["p2", 2, "[1]"], ["none", 2, "[5]"],
     ]  # fmt: skip
@@ -53,7 +55,7 @@ def test_a_citation_behind_the_references_counts_as_fabricated(tmp_path):
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"references": {"p1": 1}}, "references"),
+        ({"references": {"p1": 1}}, "doc_id"),
         ({"answer": "text"}, "answer"),
         ({"answer": [{"text": "a", "citations": ["p1"]}]}, "answer.citations"),
     ],
@@ -173,24 +175,13 @@ def test_a_bad_ragchecker_file_is_one_clear_error(tmp_path, text, line, field, n
 
 @needs_ragchecker
 def test_ragcheckers_own_files_load():
-    inputs, outputs = (
-        rs.load_results(RAGCHECKER / "checking_inputs.json"),
-        rs.load_results(RAGCHECKER / "checking_outputs.json"),
-    )
-    assert (
-        len(inputs.responses) == len(outputs.responses) == 2
-        and inputs.reported is None
-        and outputs.reported is not None
-    )
-    stored = outputs.reported.pivot(index="query_id", columns="metric", values="value").mean()
+    files = [RAGCHECKER / f"checking_{one}.json" for one in ("inputs", "outputs")]
+    inputs, outputs = map(rs.load_results, files)
+    assert len(inputs.responses) == len(outputs.responses) == 2 and inputs.reported is None
+    means = outputs.reported.groupby("metric", observed=True)["value"].mean()
     # the file's own means are per cent, rounded to one place
-    assert {
-        name: round(100 * stored[name], 1) for name in ("precision", "recall", "f1", "faithfulness")
-    } == {
-        "precision": 76.4,
-        "recall": 62.5,
-        "f1": 68.3,
-        "faithfulness": 68.2,
-    }
-    golden = rs.load_golden(RAGCHECKER / "checking_inputs.json")
-    assert rs.score(inputs, golden, ["rouge_l"])["rouge_l"].between(0.1, 0.9).all()
+    assert {name: round(100 * mean, 1) for name, mean in means.items()}.items() >= {
+        "precision": 76.4, "recall": 62.5, "f1": 68.3, "faithfulness": 68.2,
+    }.items()  # fmt: skip
+    scores = rs.score(inputs, rs.load_golden(files[0]), ["rouge_l"])
+    assert scores["rouge_l"].between(0.1, 0.9).all()

@@ -131,8 +131,7 @@ chunker_version_match: `exact`
 | q3 | win | — | 1 |  |
 """
     )
-    again = rs.Comparison.from_json(cmp.to_json(own=True))
-    assert again.to_markdown() == cmp.to_markdown()
+    assert rs.Comparison.from_json(cmp.to_json(own=True)).to_markdown() == cmp.to_markdown()
     shorter = cmp.to_markdown(limit=2)
     assert "| q1 |" in shorter and "| q2 |" not in shorter
     assert shorter.endswith("\n\n2 more are not listed.\n")
@@ -243,22 +242,21 @@ def test_aggregates_of_few_queries(kebab, rows, records, expected):
         assert (found[name] | value if isinstance(value, dict) else value) == found[name], name
 
 
-def test_precision_without_expected_chunks_is_zero_there_and_nan_here(kebab, loaded):
-    rows, records = (
-        [{"id": "q", "query": "?", "expected_doc_ids": ["d"]}],
-        [record("q", [hit("c", "d", 1)])],
-    )
-    assert kebab(rows, records)["precision_at_k_chunk"]["5"] == 0.0
-    scores = rs.score(*loaded(rows, {"r": records}), ["precision@5:chunk"])
-    assert scores["precision@5:chunk"].isna().all()
-
-
-def test_a_should_refuse_query_with_checks_counts_in_groundedness_there_only(kebab, loaded):
-    rows = [{"id": "q", "query": "?", "expected_doc_ids": [], "must_contain": ["alpha"]}]
-    records = [record("q", [], answer=answer("alpha"))]
-    assert kebab(rows, records)["groundedness"] == 1.0
-    scores = rs.score(*loaded(rows, {"r": records}), ["answer_checks"])
-    assert scores["answer_checks"].isna().all()
+@pytest.mark.parametrize(
+    ("row", "given", "theirs", "value", "ours"),
+    [
+        # precision without expected chunks
+        (asked(), record("q", FOUND), "precision_at_k_chunk",
+         dict.fromkeys(("1", "3", "5", "10"), 0.0), "precision@5:chunk"),
+        # checks of a query that should be refused
+        (asked(expected_doc_ids=[], must_contain=["alpha"]), answered("alpha"), "groundedness", 1.0,
+         "answer_checks"),
+    ],
+    ids=["precision", "checks"],
+)  # fmt: skip
+def test_what_counts_there_has_no_value_here(kebab, loaded, row, given, theirs, value, ours):
+    assert kebab([row], [given])[theirs] == value
+    assert rs.score(*loaded([row], {"r": [given]}), [ours])[ours].isna().all()
 
 
 def test_rows_without_a_golden_entry_count_in_totals_and_empty_only(kebab):

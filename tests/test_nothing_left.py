@@ -14,11 +14,6 @@ matplotlib.use("Agg")
 
 
 @pytest.fixture
-def ev(pair):
-    return rs.evaluate(*pair)
-
-
-@pytest.fixture
 def left():
     """What was not there before: threads, and figures of pyplot."""
     plt.close("all")
@@ -32,31 +27,29 @@ def fail(*_, **__):
 
 
 @pytest.mark.slow
-def test_a_report_leaves_neither_figure_nor_thread(ev, left, tmp_path):
-    for name in ("report.html", "report.md", "report.json"):
-        ev.report(tmp_path / name)
-        ev.compare("a", "b").report(tmp_path / name)
+def test_a_report_leaves_neither_figure_nor_thread(pair, left, tmp_path):
+    ev = rs.evaluate(*pair)
+    for one in (ev, ev.compare("a", "b")):
+        for name in ("report.html", "report.md", "report.json"):
+            one.report(tmp_path / name)
     assert left() == ([], [])
 
 
-def test_a_picture_that_fails_leaves_no_figure(ev, left, monkeypatch):
-    cmp = ev.compare("a", "b")
-    mine = plt.figure()
+def test_a_picture_that_fails_leaves_no_figure(pair, left, monkeypatch):
+    ev, mine = rs.evaluate(*pair), plt.figure()
     for module in (dots, grids):
         monkeypatch.setattr(module, "finish", fail)
-    for draw in (ev.plot, cmp.plot, cmp.plot.ranks, cmp.plot.outcomes, cmp.plot.forest):
+    plot = ev.compare("a", "b").plot
+    for draw in (ev.plot, plot, plot.ranks, plot.outcomes, plot.forest):
         with pytest.raises(RuntimeError, match="no room"):
             draw()
         assert left() == ([], [mine.number])
 
 
-def test_a_store_leaves_no_thread_even_where_it_fails(left, monkeypatch, tmp_path):
-    store = rs.RunStore(tmp_path / "store")
+def test_a_store_leaves_no_thread_even_where_it_fails(left, monkeypatch, store):
     found = rs.load_results({"a": {f"q{n}": [f"d{n}"] for n in range(200)}})
-    assert store.save(iter([found]))
-    assert left()[0] == []
-    with monkeypatch.context() as broken:
-        broken.setattr(tables, "write_table", fail)
-        with pytest.raises(RuntimeError, match="no room") as caught:
-            store.save(found, overwrite=True)
+    assert store.save(iter([found])) and left()[0] == []
+    monkeypatch.setattr(tables, "write_table", fail)
+    with pytest.raises(RuntimeError, match="no room") as caught:
+        store.save(found, overwrite=True)
     assert left()[0] == [] and caught.value  # kept, as a notebook keeps the last error

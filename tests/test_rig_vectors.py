@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from plausible_runs import put
 
 import ragscore as rs
 from ragscore.analysis.aggregates import aggregate
@@ -28,31 +29,23 @@ ALL_MET = dict(READINGS["rig"].empty) | {"hit": 1.0, "mrr": 1.0}
 
 @pytest.fixture
 def scored(tmp_path):
-    """Scores of rankings {query: documents} against graded judgements {query: {document:
-    grade}}.
-    """
+    """Score rankings {query: documents} by graded judgements {query: {document: grade}}."""
 
     def score(rankings, gold, labels, run_id="run", **policies):
-        golden_file, run_file = tmp_path / "qrels.jsonl", tmp_path / f"{run_id}.txt"
-        lines = [
-            {"query_id": query_id, "query": "?", "relevant_docs": grades}
-            for query_id, grades in gold.items()
-        ]
-        golden_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        rows = [
-            (query_id, doc, rank)
-            for query_id, docs in rankings.items()
-            for rank, doc in enumerate(docs, 1)
-        ]
-        run_file.write_text(
-            "".join(
-                f"{query_id} Q0 {doc} {rank} {1 / rank!r} {run_id}\n"
-                for query_id, doc, rank in rows
-            )
-        )
-        return rs.score(rs.load_results(run_file), rs.load_golden(golden_file), labels, **policies)
+        run_file = tmp_path / f"{run_id}.txt"
+        run_file.write_text("".join(
+            f"{query_id} Q0 {doc} {rank} {1 / rank!r} {run_id}\n"
+            for query_id, docs in rankings.items() for rank, doc in enumerate(docs, 1)
+        ))  # fmt: skip
+        golden = rs.load_golden(put(tmp_path, judged(gold), "qrels.jsonl"))
+        return rs.score(rs.load_results(run_file), golden, labels, **policies)
 
     return score
+
+
+def judged(gold):
+    """Lines of a file of judgements."""
+    return [{"query_id": name, "query": "?", "relevant_docs": docs} for name, docs in gold.items()]
 
 
 @pytest.mark.filterwarnings("ignore:ids of .* do not join:UserWarning")
@@ -116,13 +109,11 @@ def test_the_profile_counts_an_empty_gold_set_as_met_but_has_no_first_hit(scored
 def test_questions_to_refuse_are_scored_where_the_profile_scores_refusals(write_golden, write_run):
     golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "answerable": False}]))
     results = rs.load_results(write_run("r", [{"query_id": "q", "query": "?", "hits_top_k": []}]))
-    assert pd.isna(
-        rs.score(
-            results, golden, ["mrr"], profile=replace(READINGS["rig"], scores_refusals=False)
-        ).loc["q", "mrr"]
+    labels, silent = ["recall@5", "mrr"], replace(READINGS["rig"], scores_hits_of_refusals=False)
+    found, unscored = (
+        rs.score(results, golden, labels, profile=one)[labels] for one in ("rig", silent)
     )
-    found = rs.score(results, golden, ["recall@5", "mrr"], profile="rig").loc["q"]
-    assert (found["recall@5"], found["mrr"]) == (1, 0)
+    assert found.loc["q"].tolist() == [1, 0] and pd.isna(unscored.loc["q", "mrr"])
 
 
 GOLD = {
@@ -160,32 +151,27 @@ def test_means_over_three_graded_queries(scored, rankings, means):
     assert scored(rankings, GOLD, AT_5)[AT_5].mean().tolist() == pytest.approx(means, abs=5e-7)
 
 
-def test_diffs_of_stores_that_lack_documents_name_the_query_that_moved(scored):
-    full, no_orwell, no_light = (
-        scored(rankings, GOLD, AT_5, run_id)
-        for run_id, rankings in {
-            "full": FULL,
-            "no_orwell": without("doc-orwell"),
-            "no_light": without("doc-light", "doc-physics"),
-        }.items()
+def test_diffs_and_gates_of_stores_that_lack_documents_name_what_moved(scored, tmp_path):
+    lists = {
+        "full": FULL, "no_orwell": without("doc-orwell"),
+        "no_light": without("doc-light", "doc-physics"),
+    }  # fmt: skip
+    stores = pd.concat(
+        scored(own, GOLD, AT_5, run_id).astype({"run_id": "str"}) for run_id, own in lists.items()
     )
-    assert no_orwell.loc["q1", "ndcg@5"] == pytest.approx(0.275412, abs=5e-7)
-    better = score_diff(
-        pd.concat([no_orwell.astype({"run_id": "str"}), full.astype({"run_id": "str"})]),
-        "no_orwell",
-        "full",
-    )
+    better = score_diff(stores, "no_orwell", "full")
+    (before,) = stores.loc[stores["run_id"] == "no_orwell"].loc[["q1"], "ndcg@5"]
+    assert before == pytest.approx(0.275412, abs=5e-7)
     row = row_of(better, "recall@5")
     assert counts_of(row) == [1, 0, 2] and row["delta"] == pytest.approx(1 / 6)
     assert [one["query_id"] for one in row["query_changes"]] == ["q1", "q2", "q3"]
-    worse = score_diff(
-        pd.concat([full.astype({"run_id": "str"}), no_light.astype({"run_id": "str"})]),
-        "full",
-        "no_light",
-    )
+    worse = score_diff(stores, "full", "no_light")
     row = row_of(worse, "recall@5")
     assert counts_of(row)[:2] == [0, 1] and row["delta"] == pytest.approx(-1 / 3)
     assert row["query_changes"][0]["query_id"] == "q3"
+    # a better store passes a gate, a worse one doesn't
+    limits, log = dict.fromkeys(AT_5, 0.02), tmp_path / "log.jsonl"
+    assert [regressed(diff, log, limits) for diff in (better, worse)] == [[], AT_5]
 
 
 def row_of(diff, metric):
@@ -207,15 +193,14 @@ def frame(**runs):
     return pd.concat(parts)
 
 
-def test_the_summary_of_a_metric():
-    row = summarize(frame(r={"recall@10": {"q1": 0.0, "q2": 0.5, "q3": 1.0}})).iloc[0]
-    assert row[["n", "mean", "min", "max", "p50", "std"]].tolist() == [3, 0.5, 0, 1, 0.5, 0.5]
-    assert row["p95"] == pytest.approx(0.95)
-
-
-def test_the_summary_of_nothing_has_no_mean():
-    row = summarize(frame(r={"recall@10": {"q1": np.nan}})).iloc[0]
-    assert row["n"] == 0 and row[["mean", "std", "min", "max", "p50", "p95"]].isna().all()
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [([0.0, 0.5, 1.0], [3, 0.5, 0, 1, 0.5, 0.5, 0.95]), ([np.nan], [0, *[np.nan] * 6])],
+)
+def test_the_summary_of_a_metric(values, expected):
+    row = summarize(frame(r={"recall@10": dict(enumerate(values))})).iloc[0]
+    found = row[["n", "mean", "min", "max", "p50", "std", "p95"]].tolist()
+    assert found == pytest.approx(expected, nan_ok=True)
 
 
 def test_winners_losers_and_movers_over_the_queries_both_have():
@@ -309,31 +294,17 @@ def test_bad_arguments_of_the_bootstrap_are_refused(bad):
 
 @pytest.fixture
 def profile_means(tmp_path):
-    """The profile's means of rankings {query: documents}, an empty list included, against {query.
-
-    {document: grade}}.
-    """
+    """The profile's means of rankings {query: documents}, which may be empty."""
 
     def means(rankings, gold, ks=(1, 3, 5, 10)):
-        lines = [
-            {"query_id": query_id, "query": "?", "relevant_docs": grades}
-            for query_id, grades in gold.items()
-        ]
-        (tmp_path / "qrels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         records = [
-            {
-                "query_id": q,
-                "query": "?",
-                "hits_top_k": [{"doc_id": doc, "rank": n} for n, doc in enumerate(docs, 1)],
-            }
-            for q, docs in rankings.items()
-        ]
-        (tmp_path / "per_query.jsonl").write_text(
-            "".join(json.dumps(one) + "\n" for one in records)
-        )
+            {"query_id": query_id, "query": "?",
+             "hits_top_k": [{"doc_id": doc, "rank": n} for n, doc in enumerate(docs, 1)]}
+            for query_id, docs in rankings.items()
+        ]  # fmt: skip
         (found,) = aggregate(
-            rs.load_results(tmp_path / "per_query.jsonl"),
-            rs.load_golden(tmp_path / "qrels.jsonl"),
+            rs.load_results(put(tmp_path, records)),
+            rs.load_golden(put(tmp_path, judged(gold), "qrels.jsonl")),
             replace(READINGS["rig"], empty=ALL_MET),
             replace(HARNESSES["rig"], ks=ks),
         ).values()
@@ -442,25 +413,3 @@ def test_a_gate_names_the_metrics_that_fell_by_more_than_their_threshold(
     assert again == diff
     for one in (diff, again):
         assert regressed(one, tmp_path / "log.jsonl", thresholds) == expected
-
-
-def test_a_gate_lets_a_better_store_pass_and_stops_a_worse_one(scored, tmp_path):
-    full, no_orwell, no_light = (
-        scored(rankings, GOLD, AT_5, run_id).astype({"run_id": "str"})
-        for run_id, rankings in {
-            "full": FULL,
-            "no_orwell": without("doc-orwell"),
-            "no_light": without("doc-light", "doc-physics"),
-        }.items()
-    )
-    limits = dict.fromkeys(AT_5, 0.02)
-    assert (
-        regressed(
-            score_diff(pd.concat([no_orwell, full]), "no_orwell", "full"),
-            tmp_path / "log.jsonl",
-            limits,
-        )
-        == []
-    )
-    worse = score_diff(pd.concat([full, no_light]), "full", "no_light")
-    assert regressed(worse, tmp_path / "log.jsonl", limits) == AT_5

@@ -237,5 +237,4 @@ def test_a_fault_in_a_database_names_table_and_row(tmp_path, runs, results, fiel
 def test_problems_of_a_database_stand_with_their_run_once(tmp_path):
     rows = [("a", "q2", None), ("b", "q1", GOOD[2]), ("b", "q2", "1"), ("b", "q3", "2")]
     file = database(tmp_path / "kebab.db", ["a", "b"], [GOOD, *rows])
-    problems = rs.load_results(file, strict=False).problems
-    assert problems["run_id"].tolist() == ["a", "b", "b"]
+    assert rs.load_results(file, strict=False).problems["run_id"].tolist() == ["a", "b", "b"]

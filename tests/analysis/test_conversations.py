@@ -5,7 +5,6 @@ import json
 import statistics
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 import ragscore as rs
@@ -89,15 +88,6 @@ def test_conversations_are_the_clusters_of_everything_by_default():
     assert ev.compare("a", "b").overall == "can't tell"
 
 
-def test_columns_of_a_table_name_conversation_and_turn():
-    table = pd.DataFrame(
-        {"query_id": ["a", "b"], "session_id": ["s", "s"], "turn_number": [1, 2],
-         "relevant_ids": [["d"], ["d"]]}
-    )  # fmt: skip
-    queries = rs.load_golden(table).queries
-    assert queries[["conversation", "turn"]].to_numpy().tolist() == [["s", "1"], ["s", "2"]]
-
-
 CAST = SHARED / "trec-cast-2021"
 RUNS = {"org_convdr.run": (0.3502, 0.3478, 0.5617, 0.3213),
         "org_manual_bm25.run": (0.3881, 0.3901, 0.3243, 0.3969)}  # fmt: skip
@@ -165,8 +155,7 @@ def rated():
     results = rs.load_results(answers)
     stored = results.reported.pivot_table("value", ["run_id", "query_id"], "metric", observed=True)
     stored = stored.rename(columns=RATED_AS).reset_index()
-    ev = rs.evaluate(results, with_turns(TASK, labels))
-    return ev.with_columns(stored, better="higher")
+    return rs.evaluate(results, with_turns(TASK, labels)).with_columns(stored, better="higher")
 
 
 @pytest.mark.parametrize(

@@ -34,37 +34,33 @@ def clear(n=40):
     return scores_of(low=np.zeros(n), near=near, top=top)
 
 
-@pytest.mark.parametrize(
-    ("metric", "marks"),
-    [
-        ("hit@5", {"top": "★", "near": "≈", "low": ""}),
-        ("false_refusal", {"low": "★", "near": "", "top": ""}),  # lower is better
-    ],
-)
-def test_the_best_run_and_those_without_a_sure_difference_from_it_are_marked(metric, marks):
-    board = leaderboard(clear().rename(columns={"hit@5": metric}))
-    table = board.table.set_index("run_id").loc[list(marks)]
-    assert board._run_ids == list(marks) and table["rank"].tolist() == [1, 2, 3]
-    assert table["mark"].fillna("").to_dict() == marks
-    pairs = board.pairs.set_index(["run_baseline", "run_candidate"])["verdict"]
-    sure = "better" if metric == "hit@5" else "worse"
-    assert pairs.to_dict() == {
-        ("low", "near"): sure, ("low", "top"): sure, ("near", "top"): "can't tell",
-    }  # fmt: skip
+APART = [("low", "near"), ("low", "top")]
 
 
 @pytest.mark.parametrize(
-    "runs",
+    ("scores", "marks", "sure", "word"),
     [
-        {"r1": [1, 0], "r2": [1, 0]},
-        {"r1": [1.0], "r2": [0.0]},
-        {"r1": [1, 1, 0], "r2": [1, 0, 1], "r3": [0, 0, 0]},
+        (clear(), {"top": "1★", "near": "2≈", "low": "3"}, APART, "better"),
+        # lower is better
+        (clear().rename(columns={"hit@5": "false_refusal"}),
+         {"low": "1★", "near": "2", "top": "3"}, APART, "worse"),
+        # what few queries don't tell apart
+        (scores_of(r1=[1, 0], r2=[1, 0]), {"r1": "1★", "r2": "1≈"}, [], ""),
+        (scores_of(r1=[1.0], r2=[0.0]), {"r1": "1★", "r2": "2≈"}, [], ""),
+        (scores_of(r1=[1, 1, 0], r2=[1, 0, 1], r3=[0, 0, 0]),
+         {"r1": "1★", "r2": "1≈", "r3": "3≈"}, [], ""),
     ],
-)
-def test_what_few_queries_do_not_tell_apart_has_no_sure_difference(runs):
-    board = leaderboard(scores_of(**runs))
-    assert set(board.pairs["verdict"]) == {"can't tell"}
-    assert board.table["mark"].tolist() == ["★", *["≈"] * (len(runs) - 1)]
+    ids=range(5),
+)  # fmt: skip
+def test_the_best_run_and_those_without_a_sure_difference_from_it_are_marked(
+    scores, marks, sure, word
+):
+    board = leaderboard(scores)
+    table = board.table.set_index("run_id").loc[board._run_ids]
+    found = table["rank"].astype("str") + table["mark"].astype("str").replace("nan", "").fillna("")
+    assert list(found.items()) == list(marks.items())
+    for a, b, verdict in board.pairs[["run_baseline", "run_candidate", "verdict"]].to_numpy():
+        assert verdict == (word if (a, b) in sure else "can't tell")
 
 
 def test_runs_are_compared_on_the_queries_all_have_and_the_others_are_counted():
@@ -163,20 +159,16 @@ def test_eight_trec_runs_are_ordered_and_told_apart_as_tukeys_test_finds(robust,
     assert board._run_ids == rows.mean().sort_values(ascending=False).index.tolist()
     assert set(board.table["n"]) == {100}
     # each pair's own t test, at the level that an independent draw of the largest |z| gives
-    first, second = (
-        rows[list(board.pairs[name])].to_numpy() for name in ("run_baseline", "run_candidate")
-    )
-    apart = second - first
-    drawn = stats.multivariate_normal.rvs(
-        np.zeros(apart.shape[1]), np.corrcoef(apart.T) + 1e-9 * np.eye(apart.shape[1]), 20_000,
-        random_state=11,
-    )  # fmt: skip
+    pairs = board.pairs
+    apart = rows[pairs["run_candidate"]].to_numpy() - rows[pairs["run_baseline"]].to_numpy()
+    spread = np.corrcoef(apart.T) + 1e-9 * np.eye(len(pairs))
+    drawn = stats.multivariate_normal.rvs(cov=spread, size=20_000, random_state=11)
     level = 2 * stats.norm.sf(np.quantile(np.abs(drawn).max(axis=1), 0.95))
     assert 1 - board._confidence == pytest.approx(level, rel=0.1)
     p = stats.ttest_1samp(apart, 0).pvalue
     is_near = np.abs(np.log(p / level)) < 0.2
     assert is_near.sum() <= 3
-    assert (board.pairs["verdict"].ne("can't tell").to_numpy() == (p < level))[~is_near].all()
+    assert (pairs["verdict"].ne("can't tell").to_numpy() == (p < level))[~is_near].all()
 
 
 def test_means_stand_beside_how_many_values_were_expected(loaded):

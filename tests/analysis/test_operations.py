@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from plausible_runs import put
 
 import ragscore as rs
 from ragscore.analysis.aggregates import aggregate as aggregate_of
@@ -33,27 +34,29 @@ def golden_of(answerable):
     return rs.Golden(queries=queries.assign(answerable=pd.array(answerable, dtype="boolean")))
 
 
-def detection(results, golden):
-    metrics = ["refusal_correct", "false_refusal"]
-    return refusals(rs.score(results, golden, metrics), golden).detection.iloc[0]
+# 3 due: 2 refused, 1 answered; 4 answerable: 1 refused, 3 answered; one unlabelled, one failed
+SOME = [True, True, False, True, False, False, False, True, None]
+OF_SOME = [False] * 3 + [True] * 4 + [None, False]
 
 
-def test_refusals_are_judged_as_a_detector():
-    # 3 due: 2 refused, 1 answered; 4 answerable: 1 refused, 3 answered; one unlabelled, one failed.
-    refused = [True, True, False, True, False, False, False, True, None]
-    answered = results_of(9, answer="a", refused=refused, error=[None] * 8 + ["boom"])
-    report = detection(answered, golden_of([False] * 3 + [True] * 4 + [None, False]))
-    rates = report[["precision", "recall", "f1", "accuracy"]].tolist()
-    assert rates == pytest.approx([2 / 3, 2 / 3, 2 / 3, 5 / 7])
-    counts = ["n", "n_refused_due", "n_refused_answerable", "n_answered_due",
-              "n_answered_answerable", "n_undecided"]  # fmt: skip
-    assert report[counts].tolist() == [7, 2, 1, 1, 3, 2]
-
-
-def test_refusals_that_nothing_calls_for_have_no_recall():
-    report = detection(results_of(2, answer="a", refused=[False] * 2), golden_of([True] * 2))
-    rates = report[["precision", "recall", "f1", "accuracy"]].fillna(-1)
-    assert rates.tolist() == [-1, -1, -1, 1]
+@pytest.mark.parametrize(
+    ("refused", "answerable", "error", "rates", "counts"),
+    [
+        (SOME, OF_SOME, [None] * 8 + ["boom"], [2 / 3, 2 / 3, 2 / 3, 5 / 7], [7, 2, 1, 1, 3, 2]),
+        # nothing calls for a refusal
+        ([False] * 2, [True] * 2, None, [-1, -1, -1, 1], [2, 0, 0, 0, 2, 0]),
+    ],
+)
+def test_refusals_are_judged_as_a_detector(refused, answerable, error, rates, counts):
+    results = results_of(len(refused), answer="a", refused=refused, error=error)
+    golden = golden_of(answerable)
+    scores = rs.score(results, golden, ["refusal_correct", "false_refusal"])
+    row = refusals(scores, golden).detection.iloc[0]
+    found = row[["precision", "recall", "f1", "accuracy"]].fillna(-1).tolist()
+    assert found == pytest.approx(rates)
+    names = ["n", "n_refused_due", "n_refused_answerable", "n_answered_due",
+             "n_answered_answerable", "n_undecided"]  # fmt: skip
+    assert row[names].tolist() == counts
 
 
 def test_documents_without_chunks_show_by_type():
@@ -130,12 +133,9 @@ CONFIG = {"k": 2, "folder_mode": "on", "judge_model": "j", "eval_set_commit_hash
 
 @pytest.fixture
 def chatbot(tmp_path):
-    folder = tmp_path / "20260101_000000"
-    folder.mkdir()
-    for file, rows in (("../eval_set.jsonl", CASES), ("results.jsonl", ROWS)):
-        (folder / file).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (folder / "config.json").write_text(json.dumps(CONFIG))
-    return rs.load_results(folder), rs.load_golden(tmp_path / "eval_set.jsonl")
+    file = put(tmp_path, ROWS, "20260101_000000/results.jsonl")
+    file.with_name("config.json").write_text(json.dumps(CONFIG))
+    return rs.load_results(file.parent), rs.load_golden(put(tmp_path, CASES, "eval_set.jsonl"))
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_metrics_json_holds_coverage_by_type_where_it_is_known(content, chatbot,
 
 
 def test_metrics_json_takes_a_profile_of_ones_own(chatbot, tmp_path):
-    own = replace(READINGS["chatbot"], groups_only=False)
+    own = replace(READINGS["chatbot"], recall_all_needs_groups=False)
     file = write_metrics_json(*chatbot, tmp_path / "out", profile=own)
     # all supports of a case are one group: found of one, not of the other
     assert json.loads(file.read_text())["aggregate_metrics"]["recall_all_at_k_avg"] == 0.5

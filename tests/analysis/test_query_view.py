@@ -68,12 +68,11 @@ def four():
         query=["why?", "why so?", "because", "reason", "and?"], tool="search",
         elapsed_ms=[10.0, 20, 30, 40, 50], error=[None, None, "timed out", None, None],
     )  # fmt: skip
-    golden = rs.load_golden({"q": ["t", "b", "w"], "one": ["z"]})
-    return replace(results, calls=asked), golden
+    return replace(results, calls=asked)
 
 
 def test_calls_stand_above_with_what_each_found_first_and_repeated(four):
-    view = rs.evaluate(*four).query("q")
+    view = rs.evaluate(four, {"q": ["t", "b", "w"], "one": ["z"]}).query("q")
     columns = ["call", "query", "n_hits", "n_repeated", "found"]
     assert view.calls[columns].to_numpy().tolist() == [
         [1, "why?", 2, 0, "b"], [2, "why so?", 2, 1, ""], [3, "because", 0, 0, ""],
@@ -92,9 +91,8 @@ def test_calls_stand_above_with_what_each_found_first_and_repeated(four):
 
 
 def test_a_call_finds_relevant_targets_only(four):
-    results, _ = four
-    golden = rs.load_golden({"q": {"t": 2, "b": 1, "a": 0}, "one": {"z": 1}})
-    assert rs.evaluate(results, golden).query("q").calls["found"].tolist() == ["b", "", "", "t"]
+    ev = rs.evaluate(four, {"q": {"t": 2, "b": 1, "a": 0}, "one": {"z": 1}})
+    assert ev.query("q").calls["found"].tolist() == ["b", "", "", "t"]
 
 
 def test_calls_of_two_runs_are_one_list_a_run():
@@ -114,8 +112,9 @@ def test_earlier_turns_of_a_conversation_stand_above():
          "turn": str(turn)}
         for turn in (2, 1, 10)
     ]  # fmt: skip
-    rows.append({"id": "alone", "query": "what?", "expected_doc_ids": ["d"]})
-    ev = rs.evaluate({"s_1": ["a"], "s_2": ["b"], "s_10": ["x"], "alone": ["d"]}, rows)
+    alone = {"id": "alone", "query": "what?", "expected_doc_ids": ["d"]}
+    runs = {"s_1": ["a"], "s_2": ["b"], "s_10": ["x"], "alone": ["d"]}
+    ev = rs.evaluate(runs, [*rows, alone])
     assert ev.query("s_10").turns[["turn", "query_id", "query"]].to_numpy().tolist() == [
         [1, "s_1", "1?"], [2, "s_2", "2?"], [10, "s_10", "10?"],
     ]  # fmt: skip

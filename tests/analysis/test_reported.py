@@ -6,10 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from plausible_runs import put
 
 import ragscore as rs
 from ragscore.analysis.extras.stored_scores import score_diff
 from ragscore.analysis.reported import REPORTED_NAMES, label_of, reported_scores
+from ragscore.cli import main
 from ragscore.scoring.readings import HARNESSES, Harness, Reading
 from ragscore.scoring.summary import summarize
 from tests.compared import check_reported
@@ -33,9 +35,7 @@ REPORT = {
 @pytest.fixture
 def report(tmp_path):
     def write(content=REPORT, name="nightly.json", **layout):
-        file = tmp_path / name
-        file.write_text(content if isinstance(content, str) else json.dumps(content, **layout))
-        return file
+        return put(tmp_path, [json.dumps(content, **layout)], name)
 
     return write
 
@@ -172,10 +172,9 @@ def test_every_name_of_the_table_is_a_metric_here():
 
 
 def test_reported_values_compare_without_hits(report):
-    worse = json.loads(json.dumps(REPORT))
-    worse["metrics"][0]["per_query"] = [["q1", 0.0], ["q2", 0.0], ["q4", 1.0]]
-    scores = reported_scores(rs.load_results([report(), report(worse, "today.json")]))
-    assert len(scores) == 6
+    worse = ENTRY | {"per_query": [["q1", 0.0], ["q2", 0.0], ["q4", 1.0]]}
+    today = report(REPORT | {"metrics": [worse, REPORT["metrics"][1]]}, "today.json")
+    scores = reported_scores(rs.load_results([report(), today]))
     row = score_diff(scores, "nightly", "today")["rows"][0]
     names = ["winners", "losers", "unchanged", "delta"]
     assert [row[name] for name in names] == [0, 1, 1, -0.25]
@@ -190,14 +189,13 @@ def test_reported_values_compare_without_hits(report):
 def test_movers_of_the_same_size_keep_the_candidates_order(pair):
     scores = rs.score(*pair, ["hit@1", "mrr", "latency_ms"])
     scores.loc[(scores["run_id"] == "b") & (scores.index == "q1"), "latency_ms"] = 0.5
-    rows = {row["metric"]: row for row in score_diff(scores, "a", "b")["rows"]}
-    assert list(rows) == ["hit@1", "mrr", "latency_ms"]
+    rows = score_diff(scores, "a", "b")["rows"]
+    assert [row["metric"] for row in rows] == ["hit@1", "mrr", "latency_ms"]
+    movers = [[one["query_id"] for one in row["query_changes"]] for row in rows[:2]]
     # mrr: q1 1 -> 1/2, q2 1/4 -> 1, q3 0 -> 1
-    of_mrr = [(one["query_id"], one["delta"]) for one in rows["mrr"]["query_changes"]]
-    assert of_mrr == [("q3", 1.0), ("q2", 0.75), ("q1", -0.5)]
-    assert [one["query_id"] for one in rows["hit@1"]["query_changes"]] == ["q1", "q2", "q3"]
+    assert movers == [["q1", "q2", "q3"], ["q3", "q2", "q1"]]
     # a lower time is better
-    counts = [[row[name] for name in ("winners", "losers", "unchanged")] for row in rows.values()]
+    counts = [[row[name] for name in ("winners", "losers", "unchanged")] for row in rows]
     assert counts == [[2, 1, 0], [2, 1, 0], [1, 0, 2]]
 
 
@@ -255,11 +253,10 @@ def test_a_profile_says_what_the_reported_names_mean(pair, monkeypatch):
 
 def of_judges(report, *judges):
     """Results of reports a, b whose judges are these; None: it says nothing."""
-    contents = [REPORT | {"judge_fingerprint": judge} for judge in judges]
-    known = [{key: value for key, value in one.items() if value} for one in contents]
-    return rs.load_results(
-        [report(one, f"{name}.json") for name, one in zip("ab", known, strict=True)]
-    )
+    silent = {key: value for key, value in REPORT.items() if key != "judge_fingerprint"}
+    contents = [silent | ({"judge_fingerprint": one} if one else {}) for one in judges]
+    files = zip(contents, ["a.json", "b.json"], strict=True)
+    return rs.load_results([report(*one) for one in files])
 
 
 @pytest.mark.filterwarnings("error")
@@ -282,19 +279,33 @@ def test_reports_of_different_judges_are_refused_with_both_names(report):
     with refused("judges", field="allow_different"):
         score_diff(results, "a", "b", allow_different=["judges"])
     with warned("a", "b", "llama"):  # one names no judge
-        score_diff(of_judges(report, None, "llama"), "a", "b")
+        score_diff(results := of_judges(report, None, "llama"), "a", "b")
+    with warned("a", "b", "judge", "faithfulness"):
+        rs.evaluate(results).compare("a", "b")
 
 
 FAITHFUL = {"metric": "faithfulness", "per_query": [["q1", 1.0], ["q2", 0.5]]}
 
 
-def test_a_comparison_of_reports_by_different_judges_is_refused(report):
+def test_a_comparison_of_reports_by_different_judges_is_refused(report, capsys):
     files = [report({"judge_fingerprint": judge, "metrics": [FAITHFUL]}, f"{judge}.json")
              for judge in ("a", "b")]  # fmt: skip
     with refused("faithfulness", "'a'", "'b'", field="judge_fingerprint"):
         rs.compare(*files)
     with warned("judge_fingerprint"):
         rs.compare(*files, allow_different=["judge_fingerprint"])
+    command = ["compare", *map(str, files), "--golden", "none"]
+    assert main(command) == 2
+    says(capsys.readouterr().err, "--allow-different judge_fingerprint")
+
+
+def test_stored_values_of_a_metric_of_ours_come_back_from_a_store(report, tmp_path):
+    store = rs.RunStore(tmp_path / "store")
+    store.save(rs.evaluate(report({"metrics": [FAITHFUL]}, "a.json")))
+    assert "empty" not in set(store.summary()["metric"])
+    assert store.scores(metrics="faithfulness")["faithfulness"].tolist() == [1, 0.5]
+    assert store.summary().set_index("metric")["mean"]["faithfulness"] == 0.75
+    assert store.trend("faithfulness", order=["a"]).table["mean"].tolist() == [0.75]
 
 
 def test_a_judged_value_that_is_stored_counts_beside_labels(report):

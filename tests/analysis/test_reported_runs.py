@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from plausible_runs import put
 
 import ragscore as rs
 from tests.messages import refused, says, warned
@@ -23,24 +24,20 @@ SUMMARY = "# Evaluation Run Summary\n\n## Run Description\n\n{note}\n\n## Config
 
 def write_folder(root, name, *, eval_set="aaaa1111bbbb2222", judge="small", note="", k=5, **means):
     """Write a run folder as it is committed: no rows."""
-    folder = root / name
-    folder.mkdir(parents=True)
     config = {
         "k": k, "judge_model": judge, "judge_prompt_version": "v1.0", "judge_temperature": 0.0,
         "dataset_version": eval_set, "eval_set_commit_hash": eval_set,
     }  # fmt: skip
-    aggregates = {
-        "operational_metrics": {"error_rate": 0.0, "coverage_by_doc_type": {}},
-        "latency": {"p50_ms": 100.0, "p95_ms": 300.0, "total_ms": 1200.0},
-        **means,
-    }
     metrics = {
         "run_id": name, "timestamp": f"2026-01-{int(name[-2:]):02d}T10:00:00+00:00",
-        "aggregate_metrics": aggregates, "config_hash": "c0ffee",
-        "eval_set_commit_hash": eval_set,
+        "aggregate_metrics": {
+            "operational_metrics": {"error_rate": 0.0, "coverage_by_doc_type": {}},
+            "latency": {"p50_ms": 100.0, "p95_ms": 300.0, "total_ms": 1200.0}, **means,
+        },
+        "config_hash": "c0ffee", "eval_set_commit_hash": eval_set,
     }  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(config))
-    (folder / "metrics.json").write_text(json.dumps(metrics))
+    folder = put(root, [metrics], f"{name}/metrics.json").parent
+    put(folder, [config], "config.json")
     (folder / "summary.md").write_text(SUMMARY.format(note=note or name))
     return folder
 
@@ -109,26 +106,23 @@ def test_names_are_ours_where_the_definition_is_the_same_and_latencies_keep_thei
 
 
 def test_a_folder_whose_metrics_hold_no_number_is_refused(tmp_path):
-    folder = tmp_path / "empty"
-    folder.mkdir()
-    (folder / "metrics.json").write_text('{"run_id": "a", "aggregate_metrics": {}}')
+    file = put(tmp_path, [{"run_id": "a", "aggregate_metrics": {}}], "empty/metrics.json")
     with refused(file="metrics.json", field="aggregate_metrics"):
-        rs.load_results(folder)
+        rs.load_results(file.parent)
 
 
 def test_a_trend_breaks_where_eval_set_or_judge_differ(folders, store_of, tmp_path):
     store = store_of(folders)
-    trend = store.trend("hit@5")
+    trend, judged = store.trend("hit@5"), store.trend("judge_groundedness").table
     table = trend.table
     assert table["mean"].tolist() == [0.5, 0.6, 0.7] and table["is_reported"].all()
     assert table["segment"].tolist() == [1, 2, 2]  # a judge doesn't touch hit@5
-    says(table["break_reason"].tolist()[1], "dataset_version", "aaaa1111 → cccc3333")
-    hollow = [line for line in trend.plot().lines if line.get_markerfacecolor() == "white"]
-    assert hollow[0].get_ydata().tolist() == [0.5, 0.6, 0.7]
-    assert hollow[0].get_label() == "reported, without rows"
-    judged = store.trend("judge_groundedness").table
+    says(table["break_reason"][1], "dataset_version", "aaaa1111 → cccc3333")
+    (hollow, *_) = [one for one in trend.plot().lines if one.get_markerfacecolor() == "white"]
+    assert hollow.get_ydata().tolist() == [0.5, 0.6, 0.7]
+    assert hollow.get_label() == "reported, without rows"
     assert judged["segment"].tolist() == [1, 2, 3]
-    says(judged["break_reason"].tolist()[2], "judge", "small", "large")
+    says(judged["break_reason"][2], "judge", "small", "large")
     assert store.trend("latency_ms").table["p50"].tolist() == [100, 100, 100]
     with refused("hit@6", "hit@5", field="metric"):
         store.trend("hit@6")
@@ -152,16 +146,10 @@ def test_an_evaluation_knows_runs_with_rows_alone(folders, write_run):
 @needs_published
 def test_all_57_published_numbers_are_there():
     results = rs.load_results(PUBLISHED)
-
-    def numbers(value):
-        if isinstance(value, dict):
-            return [one for inner in value.values() for one in numbers(inner)]
-        return [value] if isinstance(value, (int, float)) else []
-
-    for run_id in results.runs["run_id"]:
+    for run_id, own in results.reported.groupby("run_id", observed=True)["value"]:
         content = json.loads((PUBLISHED / str(run_id) / "metrics.json").read_text())
-        own = results.reported.loc[results.reported["run_id"] == run_id, "value"].tolist()
-        assert own == numbers(content["aggregate_metrics"])
+        flat = pd.json_normalize(content["aggregate_metrics"]).iloc[0]
+        assert sorted(own) == sorted(pd.to_numeric(flat, errors="coerce").dropna())
     assert len(results.reported) == 57 == len(rs.load_results(f"{PUBLISHED}/*").reported)
     assert results.reported["label"].notna().all()
     assert results.runs["note"].iloc[0] == "Baseline first 10 questions"

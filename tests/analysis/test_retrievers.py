@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from conftest import found, said
+from plausible_runs import put
 from published_retrievers import MS, QUESTIONS, records
 
 import ragscore as rs
@@ -24,11 +25,8 @@ def written(tmp_path):
     """Write questions and answers to files; return the results and the golden set of them."""
 
     def write(questions, answers):
-        files = tmp_path / "queries.jsonl", tmp_path / "results.jsonl"
-        for file, rows in zip(files, (questions, answers), strict=True):
-            lines = "".join(json.dumps(row) + "\n" for row in rows)
-            file.write_text(lines, encoding="utf-8")
-        return rs.load_results(files[1]), rs.load_golden(files[0])
+        results = rs.load_results(put(tmp_path, answers, "results.jsonl"))
+        return results, rs.load_golden(put(tmp_path, questions, "queries.jsonl"))
 
     return write
 
@@ -67,26 +65,18 @@ def test_a_smaller_k_finds_less_and_every_hit_must_satisfy_if_asked(
     published, how, passed, metric, run, value
 ):
     table = retrievers(*published, **how).table.set_index("run_id")
-    order = ["hybrid+rerank", "bm25", "hybrid", "dense"]
-    assert table.loc[order, "passed"].tolist() == passed
+    assert table.loc[["hybrid+rerank", "bm25", "hybrid", "dense"], "passed"].tolist() == passed
     assert round(table.loc[run, metric], 4) == value
 
 
-def test_what_was_not_asked_is_a_question_mark(written):
-    found_one = said("question 0", [found(1, "key-0")])
-    told = retrievers(
-        *written(QUESTIONS, [found_one, said("question 1", [], error="timeout"), said("new", [])])
-    )
-    assert told.matrix["dense"].tolist() == ["✅ #1", "❌"] + ["?"] * 19
-    counts = ["n_queries", "n_positive", "passed", "n_failed", "n_missing", "n_unjudged", "mrr"]
-    assert told.table[counts].iloc[0].tolist() == [2, 2, 1, 1, 19, 0, 0.5]
-
-
-def test_a_failed_query_has_no_rank_and_no_latency(written):
-    late = said("question 0", [found(1, "key-0")], error="late")
-    answers = [late, said("question 1", [found(2, "key-1")], elapsed_ms=3)]
-    row = retrievers(*written(QUESTIONS, answers)).table.iloc[0]
-    assert row[["passed", "mrr", "precision_at_1", "latency_ms"]].tolist() == [1, 0.25, 0, 3]
+def test_what_was_not_asked_is_a_question_mark_and_what_failed_has_no_rank_and_no_latency(written):
+    late = said("question 1", [found(1, "key-1")], error="late", elapsed_ms=9)
+    answers = [said("question 0", [found(2, "key-0")], elapsed_ms=3), late, said("new", [])]
+    told = retrievers(*written(QUESTIONS, answers))
+    assert told.matrix["dense"].tolist() == ["✅ #2", "❌"] + ["?"] * 19
+    counts = ["n_queries", "n_positive", "passed", "n_failed", "n_missing", "n_unjudged"]
+    means = ["mrr", "precision_at_1", "latency_ms"]
+    assert told.table[counts + means].iloc[0].tolist() == [2, 2, 1, 1, 19, 0, 0.25, 0, 3]
 
 
 def test_questions_of_other_kinds_are_counted_apart(written):
@@ -96,8 +86,7 @@ def test_questions_of_other_kinds_are_counted_apart(written):
     ])  # fmt: skip
     answers = [said("?", [found(1, "k")], query_id="a"), said("!", [found(1, "k")], query_id="b")]
     told = retrievers(written(QUESTIONS, answers)[0], golden)
-    counts = told.table[["n_queries", "passed", "n_unjudged"]]
-    assert counts.to_numpy().tolist() == [[1, 1, 1]]
+    assert told.table[["n_queries", "passed", "n_unjudged"]].to_numpy().tolist() == [[1, 1, 1]]
     assert told.matrix["dense"].to_dict() == {"a": "?", "b": "✅ #1"}
 
 
@@ -153,7 +142,7 @@ def test_expected_texts_that_cut_texts_lack_are_misses(written):
         [said(query, one) for query, one in hits.items()],
     )
     results = replace(results, hits=results.hits.assign(text_cut=True))
-    with warned("cut text of 5 hits"):
+    with warned("5 hits have cut text"):
         told = retrievers(results, golden)
     assert told.matrix["dense"].to_dict() == {"open": "❌", "sure": "✅ #2", "met": "✅ #1"}
     counts = ["n_queries", "passed", "mrr", "mrr_all", "precision_at_1"]

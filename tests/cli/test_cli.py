@@ -124,7 +124,7 @@ def test_a_cut_text_that_lacks_the_snippet_counts_like_none_and_is_said(
         assert main(["score", *files, "--json", *given]) == 0
         out, err = capsys.readouterr()
         means[" ".join(options)] = json.loads(out)
-        says(err, "cut text of 1 hits")
+        says(err, "1 hits have cut text")
     assert means[""][0]["mean"] == 1 and means["--profile chatbot"]["a"]["recall_at_k_avg"] == 0
 
 

@@ -94,7 +94,7 @@ def test_a_report_reloads_into_the_same_object(request, kind):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", json.dumps({"dtypes": {}})])
-@pytest.mark.parametrize("report", [rs.Leaderboard, Gate])
+@pytest.mark.parametrize("report", [rs.Leaderboard, Gate, rs.Comparison])
 def test_what_is_no_such_report_is_refused(report, text):
     with refused("JSON", field="text"):
         report.from_json(text)

@@ -316,7 +316,7 @@ def test_files_and_frames_of_another_kind_are_refused(label, golden_file, runs, 
     with refused("was", field="sheet"):
         rs.add_labels(golden_file, rs.label_sheet(runs, golden_file).drop(columns="was"))
     (tmp_path / "gold.csv").write_text("query_id,query,doc_id\nq1,how?,d1\n")
-    with refused(file="gold.csv"):
+    with refused("golden.save", file="gold.csv"):
         rs.add_labels(tmp_path / "gold.csv", rs.label_sheet(runs, tmp_path / "gold.csv"))
     (tmp_path / "rig.jsonl").write_text(
         '{"query_id": "q1", "query": "?", "relevant_docs": {"d1": 1}}'

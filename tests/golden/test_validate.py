@@ -137,6 +137,16 @@ def test_every_rule_is_broken_by_some_test():
     assert {rule.name for rule in RULES} == {*BROKEN, *OF_SETS, "ids are in the catalogue"}
 
 
+def test_a_fault_is_named_once(write_golden):
+    twice = SUPPORT | {"snippets": ["x", "y"]}
+    rows = [
+        case(answerable=False, gold_supports=[twice], expected_key_facts=[]),
+        SOUND[2] | {"id": "test_002", "recency_conflict_rule": "newest"},
+    ]
+    table = rs.validate(write_golden(rows))
+    assert table["field"].tolist() == ["gold_supports", "recency_conflict_rule"]
+
+
 def test_what_loading_finds_is_in_the_table_with_its_line(write_golden):
     rows = [
         {"id": "a", "query": "?", "expected_doc_ids": ["d"], "group": "g"},

@@ -208,6 +208,8 @@ def test_a_function_is_asked_as_an_endpoint_is(asked, tmp_path):
     n = len(told)
     rs.judge(*given, "groundedness", mine, cache=tmp_path / "replies.sqlite")
     assert len(told) == n + 1, "only what failed is asked again"
+    rs.judge(*given, "groundedness", mine)
+    assert len(told) > n + 2, "a changed function may have the same name: no cache by default"
     with refused("str", field="embedding"):
         replace(mine, embedding="embed")
 

@@ -6,7 +6,6 @@ import html
 import importlib.util
 import json
 import sys
-from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -35,8 +34,19 @@ def cmp(demo):
 
 
 @pytest.fixture(scope="module")
-def content(cmp):
-    return unpacked(cmp.explore())
+def explorer(cmp):
+    return cmp.explore()
+
+
+@pytest.fixture(scope="module")
+def content(explorer):
+    return unpacked(explorer)
+
+
+@pytest.fixture(scope="module")
+def few(demo):
+    """Twenty queries of the demo."""
+    return demo.select(queries=demo.golden.queries["query_id"].head(20).tolist())
 
 
 @pytest.fixture(scope="module")
@@ -61,23 +71,21 @@ def known(values):
 
 def test_queries_of_the_demo_have_the_hits_targets_and_checks_of_its_view(demo, content):
     runs = [one["id"] for one in content["runs"]]
-    assert runs == ["dense", "hybrid"]
-    for query in content["queries"][::20]:
+    for query in content["queries"][::40]:
         view, targets = demo.query(query["id"], runs), query["targets"]
         columns = ["target_id", "grade", "alternatives", *runs]
         assert [
             [one["name"], one["grade"], one.get("others", ""), *one["places"]] for one in targets
         ] == [known(row) for row in view.targets[columns].to_numpy()]
-        for at, run in enumerate(runs):
-            rows = view.hits[view.hits["run_id"] == run]
-            found = [
-                [one["rank"], shown(content, one), one["score"], one.get("grade"),
-                 {targets[place]["name"] for place in one.get("targets", [])}]
-                for one in query["runs"][at]["hits"]
-            ]  # fmt: skip
-            met = rows["target"].map(lambda text: set(filter(None, text.split(", "))))
-            expected = rows[["rank", "id", "score", "grade"]].to_numpy()
-            assert found == [[*known(row), one] for row, one in zip(expected, met, strict=True)]
+        names = [[targets[at]["name"] for at in one.get("targets", [])]
+                 for run in query["runs"] for one in run["hits"]]  # fmt: skip
+        assert [", ".join(sorted(one)) for one in names] == [
+            ", ".join(sorted(text.split(", "))) for text in view.hits["target"]
+        ]
+        found = [[one["rank"], shown(content, one), one["score"], one.get("grade")]
+                 for run in query["runs"] for one in run["hits"]]  # fmt: skip
+        rows = view.hits[["rank", "id", "score", "grade"]]
+        assert found == [known(row) for row in rows.to_numpy()]
         assert [one["text"] for one in query["checks"]] == view.checks["text"].tolist()
         assert query["refuse"] == view.should_refuse
 
@@ -104,8 +112,8 @@ def test_several_runs_have_the_outcomes_of_their_comparisons_with_the_baseline(d
 # The one order of reading
 
 
-def test_what_is_read_first_is_the_same_in_python_and_on_the_page(cmp, content):
-    order = cmp.explore().order
+def test_what_is_read_first_is_the_same_in_python_and_on_the_page(explorer, content):
+    order = explorer.order
     on_page = [one for one in content["queries"] if "order" in one["runs"][1]]
     on_page.sort(key=lambda one: one["runs"][1]["order"])
     rows = [[one["id"], one["runs"][1]["change"]] for one in on_page]
@@ -158,12 +166,12 @@ def test_queries_that_failed_or_were_not_asked_say_so(loaded):
     says("\n".join(alone.left_out), 1, "queries")
 
 
-def test_texts_come_from_a_frame_where_hits_kept_none(demo, cmp):
-    chunk = demo.results.hits["chunk_id"].iloc[0]
+def test_texts_come_from_a_frame_where_hits_kept_none(few, explorer):
+    chunk = few.results.hits["chunk_id"].iloc[0]
     texts = pd.DataFrame({"chunk_id": [chunk], "text": ["words of the passage"]})
-    items = unpacked(demo.explore(runs=["bm25"], texts=texts))["items"]
+    items = unpacked(few.explore(runs=[few.run_ids[0]], texts=texts))["items"]
     assert [one["text"] for one in items if one["id"] == chunk] == ["words of the passage"]
-    assert "cmp.explore(texts=frame)" in cmp.explore().left_out[0]
+    assert "cmp.explore(texts=frame)" in explorer.left_out[0]
 
 
 def test_one_id_with_two_texts_stands_there_twice(loaded):
@@ -217,73 +225,72 @@ def test_what_has_no_outcomes_or_no_hits_says_what_it_needs(demo, cmp):
         rs.Comparison.from_json(cmp.to_json()).explore()
 
 
-def test_of_many_queries_the_one_asked_for_and_those_that_changed_most_are_there(cmp, content):
+def test_of_many_queries_the_one_asked_for_and_those_that_changed_most_are_there(
+    cmp, explorer, content
+):
     cut = cmp.explore("np-001", max_queries=4)
-    ids = {"np-001", *cmp.explore().order["query_id"].head(3)}
     says(cut.left_out[-1], 4, 182, "changed most", "cmp.explore(max_queries=182)")
     less, whole = unpacked(cut), {one["id"]: one for one in content["queries"]}
-    assert {one["id"] for one in less["queries"]} == set(cut.order["query_id"]) == ids
+    ids = {one["id"] for one in less["queries"]}
+    assert ids == {*cut.order["query_id"]} == {"np-001", *explorer.order["query_id"].head(3)}
     for one in less["queries"]:
         for mine, theirs in zip(one["runs"], whole[one["id"]]["runs"], strict=True):
+            found = [shown(less, row) for row in mine.pop("hits")]
+            assert found == [shown(content, row) for row in theirs["hits"]]
             for name in ("outcome", "change", "metrics", "answer"):
                 assert mine.get(name) == theirs.get(name)
-            found = [shown(less, row) for row in mine["hits"]]
-            assert found == [shown(content, row) for row in theirs["hits"]]
 
 
 # Bytes and texts
 
 
-def test_equal_frames_give_equal_bytes(demo, cmp):
-    again = rs.evaluate(demo.results, demo.golden)
-    assert again.compare("dense", "hybrid").explore()._repr_html_() == cmp.explore()._repr_html_()
+def test_equal_frames_give_equal_bytes(few):
+    again = rs.evaluate(few.results, few.golden)
+    one, other = (ev.compare("dense", "hybrid").explore() for ev in (few, again))
+    assert one._repr_html_() == other._repr_html_()
 
 
 def test_no_text_of_a_file_is_markup_and_none_is_lost():
-    ids = {f"{name}-{text[:40]}": text for name, text in HOSTILE.items()}
+    texts = {f"{name}-{text[:40]}": text for name, text in HOSTILE.items()}
     golden = [
         {"id": one, "query": text, "expected_doc_ids": [text], "must_contain": [text],
          "difficulty": text, "reference_answer": text, "conversation": text, "turn": 1}
-        for one, text in ids.items()
+        for one, text in texts.items()
     ]  # fmt: skip
     names = [HOSTILE["script"], HOSTILE["tag"]]
-    runs = {name: {one: [text, "other"] for one, text in ids.items()} for name in names}
-    results = rs.load_results(runs)
-    texts = results.responses["query_id"].map(ids)
-    responses = results.responses.assign(answer=texts, error=texts, refusal_reason=texts)
-    hits = results.hits.assign(text=results.hits["query_id"].map(ids), heading="<b>")
-    ev = rs.evaluate(replace(results, responses=responses, hits=hits), golden)
-    explorer = ev.explore(search=HOSTILE["script"])
+    records = [
+        {"run_id": run, "query_id": one, "doc_id": [text, "other"], "text": [text, text],
+         "answer": text, "error": text}
+        for run in names for one, text in texts.items()
+    ]  # fmt: skip
+    explorer = rs.evaluate(records, golden).explore(search=HOSTILE["script"])
     content = unpacked(explorer)
     assert [one["id"] for one in content["runs"]] == names
-    assert {one["text"] for one in content["items"]} == set(ids.values())
+    assert {one["text"] for one in content["items"]} == set(texts.values())
     for one in content["queries"]:
-        text = ids[one["id"]]
-        assert one["text"] == one["reference_answer"] == one["checks"][0]["text"] == text
-        assert one["targets"][0]["name"] == text == one["conversation"]
-        assert all(run["answer"] == run["error"] == text for run in one["runs"])
-    assert sorted(content["slices"][0]["values"]) == sorted(HOSTILE.values())
-    output = explorer._repr_html_()
-    inner = html.unescape(output.partition('srcdoc="')[2].partition('"')[0])
+        known = one["text"], one["reference_answer"], one["targets"][0]["name"], one["conversation"]
+        given = [run[field] for run in one["runs"] for field in ("answer", "error")]
+        assert {*known, *given, one["checks"][0]["text"]} == {texts[one["id"]]}
+    inner = html.unescape(explorer._repr_html_().partition('srcdoc="')[2].partition('"')[0])
     assert "<img" not in inner and inner.count("<script") == inner.count("</script>")
-    assert json.loads(gzip.decompress(base64.b64decode(pack({"text": "a\ud800b 😀"})))) == {
-        "text": "a\ud800b 😀"
-    }
+    lone = {"text": "a\ud800b 😀"}
+    assert json.loads(gzip.decompress(base64.b64decode(pack(lone)))) == lone
 
 
-def test_a_page_of_its_own_is_written(cmp, tmp_path):
-    page = cmp.explore().write(tmp_path / "explorer.html").read_text(encoding="utf-8")
+def test_a_page_of_its_own_is_written(explorer, tmp_path):
+    page = explorer.write(tmp_path / "explorer.html").read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>") and "//" not in page.partition("<body>")[0]
     with refused(".md", ".html", field="path"):
-        cmp.explore().write(tmp_path / "explorer.md")
+        explorer.write(tmp_path / "explorer.md")
 
 
-def test_a_run_looks_alike_in_plots_and_explorers(demo):
-    ev = rs.evaluate(demo.results, demo.golden, baseline="dense")
+def test_a_run_looks_alike_in_plots_and_explorers(few):
+    ev = rs.evaluate(few.results, few.golden, ["hit@5"], baseline="dense")
     drawn = {str(one.get_label()): one.lines[0].get_color() for one in ev.plot("hit@5").containers}
-    content = unpacked(ev.select(["hybrid", "dense"]).explore())
-    colours = {run["id"]: run["colour"] for run in content["runs"]}
-    assert colours == {run: drawn[run] for run in ("hybrid", "dense")}
+    runs = unpacked(ev.select(["hybrid", "dense"]).explore())["runs"]
+    assert {run["id"]: run["colour"] for run in runs} == {
+        run: drawn[run] for run in ("hybrid", "dense")
+    }
 
 
 # Back to Python
@@ -303,10 +310,9 @@ def test_the_open_query_comes_back_and_only_one_that_is_there(cmp):
         assert explorer.selected == expected
 
 
-def test_without_anywidget_only_the_selection_is_missing(cmp, monkeypatch):
+def test_without_anywidget_only_the_selection_is_missing(explorer, monkeypatch):
     monkeypatch.setitem(sys.modules, "anywidget", None)
     monkeypatch.delitem(sys.modules, "ragscore.reporting.explorer.widget", raising=False)
-    explorer = cmp.explore()
     assert set(explorer._repr_mimebundle_()) == {"text/plain", "text/html"}
     with refused("anywidget", "pip install", "'.[lab]'", field="selected"):
         explorer.selected  # noqa: B018

@@ -8,6 +8,7 @@ from conftest import answer, hit, record
 
 import ragscore as rs
 from ragscore.frames.data import from_records
+from ragscore.frames.errors import unsaid
 from tests.messages import refused, warned
 
 
@@ -17,6 +18,23 @@ def scored(loaded):
 
     def score(rows, records, metrics=None, **how):
         return rs.score(*loaded(rows, {"r": records}, k=10), metrics, **how)
+
+    return score
+
+
+@pytest.fixture
+def each(loaded):
+    """Values of pairs of a query and what a run gave, each a run of its own; None for no value."""
+
+    def score(pairs, labels, judgments=None, **how):
+        named = [(f"q{n}", *pair) for n, pair in enumerate(pairs)]
+        rows = [query | {"id": name} for name, query, _ in named]
+        runs = {name: [given | {"query_id": name}] for name, _, given in named}
+        with unsaid():  # a run was not asked the others' queries
+            results, golden = loaded(rows, runs, k=10)
+            scores = rs.score(replace(results, judgments=judgments), golden, labels, **how)
+        own = scores.loc[scores["run_id"].astype("str") == scores.index, labels]
+        return own.astype(object).where(own.notna(), None).to_numpy().tolist()
 
     return score
 
@@ -33,26 +51,26 @@ def line(path, start, end):
     return {"citation": {"kind": "line", "path": path, "start": start, "end": end}}
 
 
-@pytest.mark.parametrize(
-    ("citations", "strict", "weak"),
-    [
-        ([], 0, 0),
-        ([line("docs/d.md", 1, 4)], 1, 1),
-        ([line("docs/d.md", 2, 3), line("docs/e.md", 4, 4)], 1, 1),
-        ([line("docs/d.md", 3, 5)], 0, 1),  # a right path with a wrong line
-        ([line("docs/d.md", 2, 3), line("docs/z.md", 2, 3)], 0, 1),  # each one must resolve
-        ([{"citation": {"kind": "page", "path": "docs/d.md", "page": 2}}], 0, 1),  # another unit
-        # has no span by its kind
-        ([{"citation": {"kind": "caption", "path": "docs/d.md", "model": "m"}}], 1, 1),
-        ([{"chunk_id": "c2"}], 1, 0),
-        # the chunk id decides where there is one
-        ([{"chunk_id": "zz", **line("docs/d.md", 1, 4)}], 0, 1),
-    ],
-)
-def test_citations_must_resolve_to_what_the_query_had(scored, citations, strict, weak):
+RESOLVED = [
+    # citations -> coverage, its weak form, and if there are any
+    ([], (0, 0, 0)),
+    ([line("docs/d.md", 1, 4)], (1, 1, 1)),
+    ([line("docs/d.md", 2, 3), line("docs/e.md", 4, 4)], (1, 1, 1)),
+    ([line("docs/d.md", 3, 5)], (0, 1, 1)),  # a right path with a wrong line
+    ([line("docs/d.md", 2, 3), line("docs/z.md", 2, 3)], (0, 1, 1)),  # each one must resolve
+    ([{"citation": {"kind": "page", "path": "docs/d.md", "page": 2}}], (0, 1, 1)),  # another unit
+    # has no span by its kind
+    ([{"citation": {"kind": "caption", "path": "docs/d.md", "model": "m"}}], (1, 1, 1)),
+    ([{"chunk_id": "c2"}], (1, 0, 1)),
+    # the chunk id decides where there is one
+    ([{"chunk_id": "zz", **line("docs/d.md", 1, 4)}], (0, 1, 1)),
+]
+
+
+def test_citations_must_resolve_to_what_the_query_had(each):
     labels = ["citation_coverage", "citation_coverage_weak", "citation_present"]
-    found = scored(GOLD, [record("q", HITS, answer=citing(*citations))], labels)
-    assert found[labels].iloc[0].tolist() == [strict, weak, bool(citations)]
+    found = each([(GOLD[0], record("q", HITS, answer=citing(*one))) for one, _ in RESOLVED], labels)
+    assert found == [[*expected] for _, expected in RESOLVED]
 
 
 def test_a_run_records_citations_where_its_rows_have_the_field_if_only_empty(scored, write_run):
@@ -82,19 +100,17 @@ def test_citation_coverage_counts_grounded_answers_only(scored, given):
     assert scored(GOLD, [record("q", HITS, answer=given)], labels)[labels].isna().all(axis=None)
 
 
-@pytest.mark.filterwarnings("ignore:.*unlabelled")
-@pytest.mark.parametrize(
-    ("given", "due", "wanted"),
-    [(answer("no", grounded=False), [1, 0], 1), (answer("so"), [0, 1], 0), (None, None, None)],
-)
-def test_the_four_ways_of_refusal(scored, given, due, wanted):
-    rows = [{"id": "no", "query": "?", "answerable": False}, *GOLD, {"id": "free", "query": "?"}]
-    labels = ["refusal_correct", "answered_unanswerable", "false_refusal"]
-    found = scored(rows, [record(one["id"], [], answer=given) for one in rows], labels)[labels]
-    known = found.astype(object).where(found.notna(), None)
-    assert known.loc["no"].tolist() == [*(due or [None, None]), None]
-    assert known.loc["q"].tolist() == [None, None, wanted]
-    assert known.loc["free"].tolist() == [None] * 3  # unlabelled
+def test_the_four_ways_of_refusal(each):
+    asked = [{"query": "?", "answerable": False}, GOLD[0], {"query": "?"}]
+    said = [answer("no", grounded=False), answer("so"), None]
+    pairs = [(query, record("q", [], answer=one)) for one in said for query in asked]
+    none = [None] * 3
+    # refusal_correct, answered_unanswerable, false_refusal: where one is due, is wrong, is unknown
+    assert each(pairs, ["refusal_correct", "answered_unanswerable", "false_refusal"]) == [
+        [1, 0, None], [None, None, 1], none,  # refused
+        [0, 1, None], [None, None, 0], none,  # answered
+        none, none, none,  # no answer
+    ]  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:.*to be refused with expected ids")
@@ -137,21 +153,6 @@ def test_rows_without_a_golden_query_count_in_empty_failed_latency_only(scored):
     found = scored(GOLD, [record("q", HITS), record("stray", [], elapsed_ms=7)], labels)
     assert found.loc["stray", "state"] == "extra"
     assert found.loc["stray", labels].fillna(-1).tolist() == [-1, -1, 1, 0, 7]
-
-
-@pytest.mark.parametrize(
-    ("row", "bad", "good"),
-    [
-        ({"expected_empty": True, "answerable": True}, HITS, []),
-        ({"must_not_contain_source_keys": ["Pioneer"], "answerable": True},
-         [hit("c", "d", 1, source_key="pioneer-p1142")], HITS),
-        ({"expected_doc_ids": ["d"]}, [hit("c", "d", 11)], [hit("c", "d", 10)]),
-    ],
-)  # fmt: skip
-def test_passed_by_the_kind_of_question(scored, row, bad, good):
-    rows = [{"id": "q", "query": "?"} | row]
-    found = [scored(rows, [record("q", one)], ["passed"])["passed"].tolist() for one in (bad, good)]
-    assert found == [[0], [1]]
 
 
 @pytest.mark.parametrize(
@@ -205,24 +206,23 @@ def chunks(*names):
     return [{"chunk_id": name} for name in names]
 
 
-# Of the targets d and f: precision, recall, share of what is cited that is made up.
-@pytest.mark.parametrize(
-    ("citations", "expected"),
-    [
-        # c1 (document d, twice), c2 (e, grade 0), zz (unknown): 1 of 3 right
-        (chunks("c1", "c2", "zz", "c1"), (1 / 3, 1 / 2, 1 / 3)),
-        # two passages of one right document are both right and meet one target
-        (chunks("c1", "c3"), (1, 1 / 2, 0)),
-        # lines outside every hit, though the document is right
-        ([line("docs/d.md", 40, 41)], (1, 1 / 2, 1)),
-        ([], (None, 0, None)),  # the field is there: none of the two is met
-        # without a locator the marker tells them apart
-        ([{"marker": "[7]"}, {"marker": "[7]"}, {"marker": "[8]"}, {}], (None, None, 1)),
-    ],
-)
-def test_citations_are_counted_as_sets(cited, citations, expected):
-    found = cited(citations)
-    assert [found.get(name) for name in SETS] == pytest.approx(list(expected))
+# Of the targets d and f: precision, recall, share of what is cited that is made up; None: no value.
+COUNTED = [
+    # c1 (document d, twice), c2 (e, grade 0), zz (unknown): 1 of 3 right
+    (chunks("c1", "c2", "zz", "c1"), (1 / 3, 1 / 2, 1 / 3)),
+    # two passages of one right document are both right and meet one target
+    (chunks("c1", "c3"), (1, 1 / 2, 0)),
+    # lines outside every hit, though the document is right
+    ([line("docs/d.md", 40, 41)], (1, 1 / 2, 1)),
+    ([], (None, 0, None)),  # the field is there: none of the two is met
+    # without a locator the marker tells them apart
+    ([{"marker": "[7]"}, {"marker": "[7]"}, {"marker": "[8]"}, {}], (None, None, 1)),
+]
+
+
+def test_citations_are_counted_as_sets(each):
+    found = each([(GRADED[0], record("q", FOUR, answer=citing(*one))) for one, _ in COUNTED], SETS)
+    assert found == [pytest.approx([*values]) for _, values in COUNTED]
 
 
 @pytest.mark.parametrize(
@@ -261,47 +261,51 @@ DUE = {"id": "q", "query": "?", "answerable": False, "forbidden": ["never"]}
 REFUSAL = answer("no idea", grounded=False)
 
 
-@pytest.mark.parametrize(
-    ("query", "given", "points", "expected"),
-    [
-        (SOUGHT, record("q", ONE), None, (1, 1)),  # retrieval alone
-        (SOUGHT, record("q", ONE, answer=answer("merge")), None, (1, 1)),
-        (SOUGHT, record("q", MISSED, answer=answer("merge")), None, (0, 0)),
-        (SOUGHT, record("q", ONE, answer=REFUSAL), None, (1, 0)),
-        (SOUGHT, record("q", ONE, answer=answer("  ")), None, (1, 0)),
-        (CHECKED, record("q", ONE), None, (1, 1)),
-        (CHECKED, record("q", ONE, answer=answer("use merge")), None, (1, 1)),
-        (CHECKED, record("q", ONE, answer=answer("use concat")), None, (1, 0)),
-        (CHECKED, record("q", ONE, answer=answer("never merge")), None, (1, 0)),
-        (CHECKED, record("q", MISSED, answer=answer("use merge")), None, (0, 0)),
-        (SOUGHT, record("q", ONE, answer=answer("so")), 2.9, (1, 0)),
-        (SOUGHT, record("q", ONE, answer=answer("so")), 3.0, (1, 1)),  # neither bad nor good
-        (SOUGHT, record("q", ONE, answer=answer("so")), float("nan"), (1, 1)),  # the judge failed
-        (SOUGHT, record("q", MISSED, answer=answer("so")), 5.0, (0, 0)),
-        (SOUGHT, record("q", ONE, error="late"), None, (0, 0)),
-        # where a refusal is due, it decides alone: its text and a judge of it don't count
-        (DUE, record("q", ONE, answer=REFUSAL), 0.0, (1, 1)),
-        (DUE, record("q", ONE, answer=answer("never", grounded=False)), None, (1, 1)),
-        (DUE, record("q", ONE, answer=answer("so")), 5.0, (0, 0)),
-        (DUE, record("q", ONE), None, (None, None)),
-        # nothing is to be found, and only the answer is checked
-        (TEXT_ONLY, record("q", ONE, answer=answer("use merge")), None, (None, 1)),
-        (TEXT_ONLY, record("q", ONE, answer=answer("use concat")), None, (None, 0)),
-        (TEXT_ONLY, record("q", ONE, answer=answer("use merge")), 0.0, (None, 0)),
-        (TEXT_ONLY, record("q", ONE), None, (None, None)),
-        (TEXT_ONLY, record("q", ONE, error="late"), None, (None, 0)),
-        # expects no hit, and isn't known to be answerable: a refusal does no harm
-        ({"id": "q", "query": "?", "expected_empty": True}, record("q", [], answer=REFUSAL), None,
-         (1, 1)),
-    ],
-)  # fmt: skip
-@pytest.mark.filterwarnings("ignore:no query of", "ignore:.*labelled", "ignore:ids of")
-def test_a_query_passes_if_hits_and_answer_are_what_it_asks_for(
-    loaded, query, given, points, expected
-):
-    results, golden = loaded([query], {"r": [given]}, k=10)
-    if points is not None:
-        point = {"run_id": "r", "query_id": "q", "criterion": "judge_correctness", "item": ""}
-        results = replace(results, judgments=pd.DataFrame([point | {"value": points}]))
-    scores = rs.score(results, golden, ["found", "passed"], match="doc").iloc[0]
-    assert [None if pd.isna(one) else one for one in scores[["found", "passed"]]] == [*expected]
+# query, what a run gave, points of a judge -> found and passed; None: no value
+NOTHING = {"query": "?", "expected_empty": True, "answerable": True}
+OTHERS = {"query": "?", "must_not_contain_source_keys": ["Pioneer"], "answerable": True}
+PASSES = [
+    # each kind of question, failed and passed; a hit counts within the run's k, 10
+    (NOTHING, record("q", ONE), None, (0, 0)), (NOTHING, record("q", []), None, (1, 1)),
+    (OTHERS, record("q", [hit("c", "d", 1, source_key="pioneer-p1142")]), None, (0, 0)),
+    (OTHERS, record("q", ONE), None, (1, 1)),
+    (SOUGHT, record("q", [hit("c", "d", 11)]), None, (0, 0)),
+    (SOUGHT, record("q", [hit("c", "d", 10)]), None, (1, 1)),
+    (SOUGHT, record("q", ONE), None, (1, 1)),  # retrieval alone
+    (SOUGHT, record("q", ONE, answer=answer("merge")), None, (1, 1)),
+    (SOUGHT, record("q", MISSED, answer=answer("merge")), None, (0, 0)),
+    (SOUGHT, record("q", ONE, answer=REFUSAL), None, (1, 0)),
+    (SOUGHT, record("q", ONE, answer=answer("  ")), None, (1, 0)),
+    (CHECKED, record("q", ONE), None, (1, 1)),
+    (CHECKED, record("q", ONE, answer=answer("use merge")), None, (1, 1)),
+    (CHECKED, record("q", ONE, answer=answer("use concat")), None, (1, 0)),
+    (CHECKED, record("q", ONE, answer=answer("never merge")), None, (1, 0)),
+    (CHECKED, record("q", MISSED, answer=answer("use merge")), None, (0, 0)),
+    (SOUGHT, record("q", ONE, answer=answer("so")), 2.9, (1, 0)),
+    (SOUGHT, record("q", ONE, answer=answer("so")), 3.0, (1, 1)),  # neither bad nor good
+    (SOUGHT, record("q", ONE, answer=answer("so")), float("nan"), (1, 1)),  # the judge failed
+    (SOUGHT, record("q", MISSED, answer=answer("so")), 5.0, (0, 0)),
+    (SOUGHT, record("q", ONE, error="late"), None, (0, 0)),
+    # where a refusal is due, it decides alone: its text and a judge of it don't count
+    (DUE, record("q", ONE, answer=REFUSAL), 0.0, (1, 1)),
+    (DUE, record("q", ONE, answer=answer("never", grounded=False)), None, (1, 1)),
+    (DUE, record("q", ONE, answer=answer("so")), 5.0, (0, 0)),
+    (DUE, record("q", ONE), None, (None, None)),
+    # nothing is to be found, and only the answer is checked
+    (TEXT_ONLY, record("q", ONE, answer=answer("use merge")), None, (None, 1)),
+    (TEXT_ONLY, record("q", ONE, answer=answer("use concat")), None, (None, 0)),
+    (TEXT_ONLY, record("q", ONE, answer=answer("use merge")), 0.0, (None, 0)),
+    (TEXT_ONLY, record("q", ONE), None, (None, None)),
+    (TEXT_ONLY, record("q", ONE, error="late"), None, (None, 0)),
+    # expects no hit, and isn't known to be answerable: a refusal does no harm
+    ({"id": "q", "query": "?", "expected_empty": True}, record("q", [], answer=REFUSAL), None,
+     (1, 1)),
+]  # fmt: skip
+
+
+def test_a_query_passes_if_hits_and_answer_are_what_it_asks_for(each):
+    points = {f"q{n}": value for n, (*_, value, _) in enumerate(PASSES) if value is not None}
+    judgments = pd.DataFrame({"query_id": [*points], "run_id": [*points], "value": points.values()})
+    judgments = judgments.assign(criterion="judge_correctness", item="")
+    found = each([one[:2] for one in PASSES], ["found", "passed"], judgments, match="doc")
+    assert found == [[*expected] for *_, expected in PASSES]

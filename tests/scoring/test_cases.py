@@ -49,11 +49,28 @@ def values(results, golden, labels, **how):
 # What a value means
 
 
-def test_all_targets_are_one_group_of_a_query_without_support_groups():
-    of = results_of({"q": ["x", "a", "b"]}), golden_of({"q": {"a": 1, "b": 1}})
-    assert values(*of, ["recall_all@2", "recall_all@3"]) == [[0, 1]]
-    # that harness wants groups
-    assert values(*of, ["recall_all@3"], match="doc", profile="chatbot") == [[-1]]
+THREE, BOTH = {"q": ["x", "a", "b"]}, {"q": {"a": 1, "b": 1}}
+ONE, TWO = {"q": ["a"]}, {"q": {"a": 1}, "r": {"b": 1}}
+OWN = replace(READINGS["rig"], name="mine", empty={"recall": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("lists", "expected", "labels", "how", "found"),
+    [
+        # all targets are one group of a query without support groups; that harness wants groups
+        (THREE, BOTH, ["recall_all@2", "recall_all@3"], {}, [[0, 1]]),
+        (THREE, BOTH, ["recall_all@3"], {"match": "doc", "profile": "chatbot"}, [[-1]]),
+        # an explicit argument goes before a profile
+        (ONE, TWO, ["mrr"], {"profile": "trec"}, [[1], [0]]),
+        (ONE, TWO, ["mrr"], {"profile": "trec", "missing": "exclude"}, [[1], [-1]]),
+        # a reading of one's own is a profile
+        ({"q": ["a"], "r": ["a"]}, {"q": {}, "r": {"a": 1}}, ["recall@5", "mrr"],
+         {"profile": OWN}, [[1, -1], [1, 1]]),
+    ],
+    ids=range(5),
+)  # fmt: skip
+def test_policies_and_profiles_say_what_a_value_means(lists, expected, labels, how, found):
+    assert values(results_of(lists), golden_of(expected), labels, **how) == found
 
 
 def test_a_query_judged_0_throughout_is_judged():
@@ -63,10 +80,11 @@ def test_a_query_judged_0_throughout_is_judged():
     assert any("1 of 2 judged queries have no relevant target" in note for note in found.notes)
 
 
-def test_an_explicit_argument_goes_before_a_profile():
-    of = results_of({"q": ["a"]}), golden_of({"q": {"a": 1}, "r": {"b": 1}}), ["mrr"]
-    assert values(*of, profile="trec") == [[1], [0]]
-    assert values(*of, profile="trec", missing="exclude") == [[1], [-1]]
+def test_a_profile_asks_for_its_level_only_where_hits_are_matched():
+    of = results_of({"q": ["a"]}), golden_of({"q": {"a": 1}})
+    assert values(*of, ["failed"], profile="chatbot") == [[0]]
+    with refused("anchor", field="match"):
+        values(*of, ["mrr"], profile="chatbot")
 
 
 def test_several_searches_are_the_one_sequence_that_the_agent_saw():
@@ -108,8 +126,7 @@ def test_bpref_is_measured_where_the_level_of_a_query_has_documents_judged_as_no
     results = results_of({"q": ["b", "a"], "r": ["c"]})
     results.hits["chunk_id"] = results.hits["doc_id"]
     # of one relevant document: 1 - 1 / 1, as b is before it
-    found = values(results, golden, ["bpref", "mrr"], match="per_query")
-    assert found == [[0, 1 / 2], [-1, 1]]
+    assert values(results, golden, ["bpref", "mrr"], match="per_query") == [[0, 1 / 2], [-1, 1]]
 
 
 def test_supports_are_anchors_that_are_relevant():
@@ -126,20 +143,22 @@ def test_supports_are_anchors_that_are_relevant():
 
 
 @pytest.mark.parametrize(
-    "seed", [6, *(pytest.param(one, marks=pytest.mark.slow) for one in (0, 12, 18))]
-)
-def test_states_and_values_agree_in_every_cell(seed, tmp_path):
+    ("seed", "how"),
+    [(6, {"missing": "zero", "collapse": "doc"}),
+     *(pytest.param(seed, how, marks=pytest.mark.slow)
+       for seed in (0, 12, 18) for how in ({}, {"profile": "kebab"}))],
+)  # fmt: skip
+def test_states_and_values_agree_in_every_cell(seed, how, tmp_path):
     golden, results = written(seed, tmp_path / "world")
-    for how in ({}, {"missing": "zero", "collapse": "doc"}, {"profile": "kebab"}):
-        found = scored(results, golden, EVERY, **how)
-        cells = explain(found.rows, found.labels, found.scores)
-        assert (cells["state"].eq("scored") == cells["value"].notna()).all()
-        assert cells.loc[cells["value"].isna(), "reason"].ne("").all()
-        counted = ~cells["state"].isin(["not_applicable"])
-        by_metric = counted.groupby([cells["run_id"], cells["metric"]], observed=True).sum()
-        summary = summarize(found.scores, golden, rows=found.rows)
-        keyed = summary.set_index(["run_id", "metric"])["n_expected"]
-        assert keyed.sort_index().tolist() == by_metric.sort_index().tolist()
+    found = scored(results, golden, EVERY, **how)
+    cells = explain(found.rows, found.labels, found.scores)
+    assert (cells["state"].eq("scored") == cells["value"].notna()).all()
+    assert cells.loc[cells["value"].isna(), "reason"].ne("").all()
+    counted = cells["state"].ne("not_applicable")
+    by_metric = counted.groupby([cells["run_id"], cells["metric"]], observed=True).sum()
+    summary = summarize(found.scores, golden, rows=found.rows)
+    keyed = summary.set_index(["run_id", "metric"])["n_expected"]
+    assert keyed.sort_index().tolist() == by_metric.sort_index().tolist()
 
 
 # Ids
@@ -176,7 +195,7 @@ def test_ids_that_do_not_join_name_what_would_join_them(expected, returned, word
     [
         (lambda n: f"d{n}x", []),
         (lambda n: f"d{n}x" if n < 6 else f"e{n}y", []),  # a bad run
-        (lambda n: f"d{(n + 1) % 29}x", ["join in other queries only"]),
+        (lambda n: f"d{(n + 1) % 29}x", ["join only in other queries"]),
     ],
     ids=["joined", "bad", "shifted"],
 )
@@ -245,12 +264,6 @@ def test_steps_stand_in_the_place_of_policies():
     assert values(results, with_min_grade(golden, 2), ["mrr"]) == [[1 / 4]]
     kept = judged_only(results, golden).hits
     assert kept[["doc_id", "rank"]].to_numpy().tolist() == [["a", 1], ["c", 2], ["b", 3]]
-
-
-def test_a_reading_of_your_own_is_a_profile():
-    own = replace(READINGS["rig"], name="mine", empty={"recall": 1.0})
-    of = results_of({"q": ["a"], "r": ["a"]}), golden_of({"q": {}, "r": {"a": 1}})
-    assert values(*of, ["recall@5", "mrr"], profile=own)[0] == [1, -1]
 
 
 def test_default_and_all():

@@ -3,11 +3,9 @@
 Citations in their text, attribution, recency, folders, key facts, time-outs.
 """
 
-import json
-
-import numpy as np
 import pandas as pd
 import pytest
+from plausible_runs import put
 
 import ragscore as rs
 
@@ -41,24 +39,21 @@ def row(query_id="q", answer="text", chunks=(), mode="on", **more):
 
 @pytest.fixture
 def load(tmp_path):
-    def write(name, rows):
-        file = tmp_path / name
-        file.parent.mkdir(exist_ok=True)
-        file.write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
-        return file
-
     return lambda cases, rows: (
-        rs.load_results(write("run/results.jsonl", rows)),
-        rs.load_golden(write("eval_set.jsonl", cases)),
+        rs.load_results(put(tmp_path, rows, "run/results.jsonl")),
+        rs.load_golden(put(tmp_path, cases, "eval_set.jsonl")),
     )
 
 
 @pytest.fixture
-def value(load):
-    """One metric of one answer."""
+def values(load):
+    """Return one metric of answers, each to a question of its own; missing is -1."""
 
-    def of(metric, golden, answered, **more):
-        return float(rs.score(*load([golden], [answered]), [metric], **more)[metric].iloc[0])
+    def of(metric, golden, answered):
+        ids = [f"q{n}" for n in range(len(golden))]
+        cases = [one | {"id": name} for name, one in zip(ids, golden, strict=True)]
+        rows = [one | {"test_case_id": name} for name, one in zip(ids, answered, strict=True)]
+        return rs.score(*load(cases, rows), [metric])[metric].fillna(-1).tolist()
 
     return of
 
@@ -112,34 +107,6 @@ def test_parsed_citations_are_numbered_for_each_answer_under_its_own_label():
 
 BOTH = [{"rel_path": "new.md", "heading_path": "N"}, {"rel_path": "old.md", "heading_path": "O"}]
 DATED = [BOTH[0] | {"date": "2025-03-01"}, BOTH[1] | {"date": "2024-03-01T10:00:00Z"}]
-
-
-@pytest.mark.parametrize(
-    ("rule", "supports", "cited", "ok"),
-    [
-        ("cite_newer", BOTH, ["old.md"], 1),  # without dates the later support is the newer one
-        ("cite_newer", BOTH, ["new.md"], 0),
-        ("cite_newer", DATED, ["new.md"], 1),
-        ("cite_newer", DATED, ["old.md"], 0),
-        ("cite_newer", [DATED[0], BOTH[1]], ["old.md"], 1),  # one without a date: the order decides
-        ("cite_newer", DATED, ["new.md", "old.md"], 1),
-        ("cite_both", BOTH, ["new.md"], 0),
-        ("cite_both", BOTH, ["new.md", "old.md"], 1),
-        ("acknowledge_both", BOTH, ["old.md", "new.md"], 1),
-        ("acknowledge_both", BOTH, [], 0),
-        (None, BOTH, ["new.md"], np.nan),
-    ],
-)
-def test_a_recency_rule_says_which_supports_must_be_cited(value, rule, supports, cited, ok):
-    headings = {"new.md": "N", "old.md": "O"}
-    references = [{"rel_path": path, "heading_path": headings[path]} for path in cited]
-    assert value(
-        "recency_ok",
-        case(supports=supports, recency_conflict_rule=rule),
-        row(references=references),
-    ) == pytest.approx(ok, nan_ok=True)
-
-
 REFUSE = case(supports=[], answerable=False)
 CUT = {
     "chunk_id": "c",
@@ -148,103 +115,107 @@ CUT = {
     "rank": 1,
     "text": "x" * 200 + "...",
 }
+FACTS = case(expected_key_facts=["Hold the button!", "ten  seconds", "art"])
 
 
-@pytest.mark.parametrize(
-    ("golden", "answered", "attributes"),
-    [
+def conflict(rule, supports, *cited):
+    """A question about supports that contradict each other, and an answer that cites these."""
+    headings = {"new.md": "N", "old.md": "O"}
+    references = [{"rel_path": path, "heading_path": headings[path]} for path in cited]
+    return case(supports=supports, recency_conflict_rule=rule), row(references=references)
+
+
+def scoped(scope, *folders):
+    """A question about these folders, and an answer from a scope."""
+    supports = [{"rel_path": "docs/a.md", "heading_path": ""}]
+    return case(supports=supports, folders=list(folders)), row(scope=scope)
+
+
+# metric -> question, answer, value; -1: none
+VALUES = {
+    # which of two supports that contradict each other must be cited
+    "recency_ok": [
+        (*conflict("cite_newer", BOTH, "old.md"), 1),  # without dates the later one is the newer
+        (*conflict("cite_newer", BOTH, "new.md"), 0),
+        (*conflict("cite_newer", DATED, "new.md"), 1),
+        (*conflict("cite_newer", DATED, "old.md"), 0),
+        (*conflict("cite_newer", [DATED[0], BOTH[1]], "old.md"), 1),  # one date: the order decides
+        (*conflict("cite_newer", DATED, "new.md", "old.md"), 1),
+        (*conflict("cite_both", BOTH, "new.md"), 0),
+        (*conflict("cite_both", BOTH, "new.md", "old.md"), 1),
+        (*conflict("acknowledge_both", BOTH, "old.md", "new.md"), 1),
+        (*conflict("acknowledge_both", BOTH), 0),
+        (*conflict(None, BOTH, "new.md"), -1),
+    ],
+    # references attribute, or else what the text cites
+    "attribution_hit": [
         (case(), row(answer="so it is [File: a.md, Section: O > P]"), 1),
         (case(), row(answer="so it is [File: a.md, Section: Other]"), 0),
         (case(), row(answer="so it is"), 0),
         # whatever the snippets say
         (case(), row(references=[{"rel_path": "a.md", "heading_path": "# O > ## P"}]), 1),
-        (REFUSE, row(answer="[File: a.md, Section: O]"), np.nan),  # upstream calls it false
-        (case(), row(answer=None), np.nan),
+        (REFUSE, row(answer="[File: a.md, Section: O]"), -1),  # upstream calls it false
+        (case(), row(answer=None), -1),
     ],
-)
-def test_an_answer_attributes_by_its_references_or_by_what_its_text_cites(
-    value, golden, answered, attributes
-):
-    found = value("attribution_hit", golden, answered)
-    assert found == pytest.approx(attributes, nan_ok=True)
-
-
-@pytest.mark.parametrize(
-    ("golden", "answered", "misses"),
-    [
+    # an error may say in other words that time ran out
+    "timeout": [
+        (case(), row(error="Request timed out"), 1),
+        (case(), row(error="ReadTimeoutError: pool"), 1),
+        (case(), row(error="Deadline Exceeded"), 1),
+        (case(), row(error="connection refused"), 0),
+        (case(), row(error=None), 0),
+    ],
+    # a blank answer is empty, or a refusal where the system doesn't say
+    "empty_response": [
+        (case(), row(answer=" "), 1),
+        (case(), row(answer="", abstention={"abstained": True}), 0),
+        (case(), row(answer="text"), 0),
+        (case(), row(error="timed out"), -1),
+    ],
+    "refusal_correct": [
+        (REFUSE, row(answer=""), 1),
+        (REFUSE, row(answer="", abstention={"abstained": False}), 0),
+    ],
+    # a choice of folders apart from the gold ones
+    "scope_miss": [
+        (*scoped({"folders": ["work"]}, "work"), 0),
+        (*scoped({"folders": ["work"]}, "work/notes"), 0),
+        (*scoped({"folders": ["work/notes/deep"]}, "work/notes"), 0),
+        (*scoped({"folders": ["works"]}, "work"), 1),
+        (*scoped({"folders": ["home", "work/"]}, "work"), 0),
+        (*scoped(["home"], "work"), 1),
+        (*scoped({"folders": []}, "work"), 0),  # no folder means all
+        (*scoped({"folders": ["home"], "fallback": True}, "work"), 0),
+        (*scoped(None, "work"), -1),
+        (*scoped({"folders": ["docs"]}), 0),  # no gold folders: where the supports are
+        (*scoped({"folders": ["docs/deep"]}), 1),
+    ],
+    # found literally, whatever case, space and punctuation
+    "key_facts_literal": [
+        (FACTS, row(answer="First, hold... the BUTTON for ten\nseconds. Then start."), 2 / 3),
+        (case(), row(), -1),
+        (FACTS, row(answer=None), -1),
+    ],
+    # no hit meets a support; upstream counts questions to refuse as false
+    "scope_miss_proxy": [
         (case(), row(chunks=[("x.md", "X")]), 1),
-        (case(), row(mode="on_with_fallback"), 1),
         (case(), row(chunks=[("x.md", "X"), ("a.md", "O")]), 0),
-        # upstream counts these as false
-        (case(), row(mode="off"), np.nan),
-        (REFUSE, row(), np.nan),
+        (REFUSE, row(), -1),
         (case(), row(retrieved_chunks=[CUT]), 0),
     ],
-)
-@pytest.mark.filterwarnings("ignore:cut text of")
-def test_the_proxy_of_a_scope_miss_is_that_no_hit_meets_a_support(value, golden, answered, misses):
-    found = value("scope_miss_proxy", golden, answered)
-    assert found == pytest.approx(misses, nan_ok=True)
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        ("Request timed out", 1), ("ReadTimeoutError: pool", 1), ("Deadline Exceeded", 1),
-        ("connection refused", 0), (None, 0),
-    ],
-)  # fmt: skip
-def test_an_error_may_say_that_time_ran_out_in_other_words_than_timeout(value, error, expected):
-    assert value("timeout", case(), row(error=error)) == expected
+@pytest.mark.filterwarnings("ignore:.*hits have cut text")
+@pytest.mark.parametrize("metric", VALUES)
+def test_values_of_answers_case_by_case(values, metric):
+    golden, answered, expected = zip(*VALUES[metric], strict=True)
+    assert values(metric, golden, answered) == pytest.approx([*expected])
 
 
-@pytest.mark.parametrize(
-    ("metric", "golden", "answered", "expected"),
-    [
-        ("empty_response", case(), row(answer=" "), 1),
-        ("empty_response", case(), row(answer="", abstention={"abstained": True}), 0),
-        ("empty_response", case(), row(answer="text"), 0),
-        ("empty_response", case(), row(error="timed out"), np.nan),
-        # refused where the system does not say
-        ("refusal_correct", REFUSE, row(answer=""), 1),
-        ("refusal_correct", REFUSE, row(answer="", abstention={"abstained": False}), 0),
-    ],
-)
-def test_a_blank_answer_is_empty_or_a_refusal(value, metric, golden, answered, expected):
-    assert value(metric, golden, answered) == pytest.approx(expected, nan_ok=True)
-
-
-@pytest.mark.parametrize(
-    ("scope", "folders", "miss"),
-    [
-        ({"folders": ["work"]}, ["work"], 0),
-        ({"folders": ["work"]}, ["work/notes"], 0),
-        ({"folders": ["work/notes/deep"]}, ["work/notes"], 0),
-        ({"folders": ["works"]}, ["work"], 1),
-        ({"folders": ["home", "work/"]}, ["work"], 0),
-        (["home"], ["work"], 1),
-        ({"folders": []}, ["work"], 0),  # no folder means all
-        ({"folders": ["home"], "fallback": True}, ["work"], 0),
-        (None, ["work"], np.nan),
-        ({"folders": ["docs"]}, [], 0),  # no gold folders: where the supports are
-        ({"folders": ["docs/deep"]}, [], 1),
-    ],
-)
-def test_a_scope_miss_is_a_choice_of_folders_apart_from_the_gold_ones(value, scope, folders, miss):
-    golden = case(supports=[{"rel_path": "docs/a.md", "heading_path": ""}], folders=folders)
-    assert value("scope_miss", golden, row(scope=scope)) == pytest.approx(miss, nan_ok=True)
-
-
-def test_key_facts_are_found_literally_whatever_case_space_and_punctuation(value):
-    facts = ["Hold the button!", "ten  seconds", "art"]
-    golden = case(expected_key_facts=facts)
-    assert value(
-        "key_facts_literal",
-        golden,
-        row(answer="First, hold... the BUTTON for ten\nseconds. Then start."),
-    ) == pytest.approx(2 / 3)
-    assert np.isnan(value("key_facts_literal", case(), row()))
-    assert np.isnan(value("key_facts_literal", golden, row(answer=None)))
+@pytest.mark.parametrize(("mode", "misses"), [("on_with_fallback", 1), ("off", -1)])
+def test_a_scope_is_missed_in_a_mode_with_folders_alone(values, mode, misses):
+    assert values("scope_miss_proxy", [case()], [row(mode=mode)]) == [misses]
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,11 @@ ONCE, AGAIN, LOST = {"repeat": 1}, {"repeat": 2}, {"repeat": 2, "state": "judge_
 @pytest.mark.parametrize(
     ("name", "parts", "expected"),
     [
+        *(
+            (name, [("a", 1), ("b", 0), ("c", 1)], 2 / 3)  # the value of parts is their mean
+            for name in ("faithfulness", "context_recall", "answer_relevance", "key_facts")
+        ),
+        ("answer_relevance", [("a", -0.5)], -0.5),
         ("faithfulness", [("a", 1), ("", 0.25)], 0.25),  # a value of the whole answer goes first
         ("faithfulness", [("a", 1), ("", None)], None),  # stored as not measurable
         # relevant at 1 and 3 of 4: (1/1 + 2/3) / 2; items in any order, as ranks or as chunk ids
@@ -69,15 +74,6 @@ def test_judgments_of_parts_and_repeats_make_one_value(judged, golden, name, par
     assert found == ({} if expected is None else {"q1": pytest.approx(expected)})
 
 
-@pytest.mark.parametrize(
-    "name", ["faithfulness", "context_recall", "answer_relevance", "key_facts"]
-)
-def test_the_value_of_parts_is_their_mean(judged, golden, name):
-    parts = [("q1", "a", 1), ("q1", "b", 0), ("q1", "c", 1), ("q2", "a", -0.5)]
-    found = of(judged(*((query, name, item, value) for query, item, value in parts)), golden, name)
-    assert found == {"q1": pytest.approx(2 / 3), "q2": -0.5}
-
-
 def test_what_is_not_measurable_is_left_out_of_the_mean(judged, golden):
     # SEEDS F.5.10: RAGAS values 1, .5 and not measurable -> n 2, mean .75
     values = [("q1", "", 1), ("q2", "a", 1), ("q2", "b", 0), ("q3", "", None)]
@@ -93,12 +89,6 @@ def test_what_is_not_measurable_is_left_out_of_the_mean(judged, golden):
 def test_points_have_no_parts_and_a_failed_query_no_value(judged, golden, item, more, expected):
     name = "judge_groundedness"
     assert of(judged(("q1", name, item, 4), **more), golden, name) == expected
-
-
-def test_results_without_judgments_have_no_judged_values(pair):
-    results, golden = pair
-    scores = rs.score(results, golden, ["faithfulness", "judge_failed"])
-    assert scores.iloc[:, 3:].isna().all(axis=None)
 
 
 def test_intervals_of_points_are_those_of_their_range(judged, golden):

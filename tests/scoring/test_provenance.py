@@ -60,27 +60,23 @@ def relabelled(**of_q1):
 
 
 @pytest.mark.parametrize(
-    ("golden", "components"),
+    ("how", "components"),
     [
-        (relabelled(expected_chunk_ids=["other"]), {"golden"}),
-        (relabelled(query="asked otherwise"), {"golden"}),
-        (relabelled(tags=["new"], difficulty="hard"), set()),
-        (rs.load_golden(THREE_QUERIES[::-1]), set()),
+        # labels and questions are one component; annotations and order are none
+        ({"golden": relabelled(expected_chunk_ids=["other"])}, {"golden"}),
+        ({"golden": relabelled(query="asked otherwise")}, {"golden"}),
+        ({"golden": relabelled(tags=["new"], difficulty="hard")}, set()),
+        ({"golden": rs.load_golden(THREE_QUERIES[::-1])}, set()),
+        # rule and level are one, and every policy is another
+        ({"match": "doc"}, {"rule"}), ({"rule": rs.match.by_span}, {"rule"}),
+        *(({name: value}, {"policies"}) for name, value in POLICIES.items()),
     ],
-    ids=["relabelled", "reworded", "annotated", "turned"],
-)
-def test_the_golden_component_is_what_is_asked_and_expected(one, before, golden, components):
-    assert changed(before, rs.evaluate(one[0], golden, METRICS)) == components
-
-
-@pytest.mark.parametrize(
-    ("how", "component"),
-    [({"match": "doc"}, "rule"), ({"rule": rs.match.by_span}, "rule")]
-    + [({name: value}, "policies") for name, value in POLICIES.items()],
-    ids=lambda one: str(next(iter(one))) if isinstance(one, dict) else one,
-)
-def test_rule_and_level_are_one_component_and_every_policy_another(one, before, how, component):
-    assert changed(before, rs.evaluate(*one, METRICS, **how)) == {component}
+    ids=["relabelled", "reworded", "annotated", "turned", "match", "rule", *POLICIES],
+)  # fmt: skip
+def test_golden_set_rule_and_policies_are_components(one, before, how, components):
+    results, golden = one
+    after = rs.evaluate(results, metrics=METRICS, **{"golden": golden} | how)
+    assert changed(before, after) == components
 
 
 @pytest.mark.parametrize(
@@ -210,13 +206,11 @@ OTHER_CRITERION = judgments_of("b", judge="n", criterion="answer_relevance")
 def test_judges_that_do_not_contradict_each_other_are_compared(pair, judgments, state):
     results = replace(pair[0], judgments=pd.concat(judgments, ignore_index=True))
     cmp = compare_runs(results, pair[1], "a", "b", metrics=["faithfulness"])
-    found = cmp.invariants.set_index("name")["state"].get("judge_fingerprint", "equal")
-    assert found == state
+    assert cmp.invariants.set_index("name")["state"].get("judge_fingerprint", "equal") == state
 
 
 def test_differences_of_scores_by_different_judges_are_refused_as_comparisons_are(pair):
-    of = both(pair, judge="n")
-    ev = rs.evaluate(*of, ["hit@1", "faithfulness"])
+    ev = rs.evaluate(*both(pair, judge="n"), ["hit@1", "faithfulness"])
     with refused("m:p1:0", "n:p1:0", field="judge_fingerprint"):
         rs.extras.score_diff(ev, "a", "b")
     with warned("judge_fingerprint", "m:p1:0", "n:p1:0"):

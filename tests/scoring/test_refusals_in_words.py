@@ -50,8 +50,7 @@ def test_a_refusal_in_words_alone_is_unknown_counted_and_shown():
 
 
 def test_phrases_decide_where_nothing_is_stated_if_they_are_asked_to():
-    results = rs.load_results(records(HALF)).with_refusals_in_words()
-    ev = rs.evaluate(results, golden(), METRICS)
+    ev = rs.evaluate(rs.load_results(records(HALF)).with_refusals_in_words(), golden(), METRICS)
     assert ev.scores["false_refusal"].tolist()[:4] == [0, 1, 0, 1]
     assert ev.scores["answered_unanswerable"].tolist()[4:] == [1, 0]
     assert ev.scores["passed"].tolist() == [1, 0, 1, 0, 0, 1]
@@ -135,8 +134,7 @@ def read(request, monkeypatch):
     ],
 )
 def test_a_run_file_says_what_it_states_also_written_again(answers, expected, read, tmp_path):
-    file = lines(tmp_path / "a.jsonl", answers)
-    results = read(file)
+    results = read(lines(tmp_path / "a.jsonl", answers))
     found = results.responses.get("refused", pd.Series(pd.NA, index=range(len(answers))))
     assert [None if pd.isna(one) else one for one in found] == expected
     results.save(tmp_path / "per_query.jsonl")
@@ -175,8 +173,7 @@ ANSWERS = [
 
 def test_refusals_in_sixteen_languages_are_read_and_answers_are_not():
     texts = pd.Series([*REFUSALS.values(), *ANSWERS])
-    expected = np.arange(len(texts)) < len(REFUSALS)
-    assert in_words(texts).tolist() == expected.tolist()
+    assert in_words(texts).tolist() == (np.arange(len(texts)) < len(REFUSALS)).tolist()
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="needs scored answers beside the checkout")

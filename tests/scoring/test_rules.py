@@ -11,7 +11,7 @@ from conftest import golden_of, hit, hits_of, record, targets_of
 
 import ragscore as rs
 from ragscore.frames.data import from_records
-from ragscore.scoring.rules import rule_name
+from ragscore.scoring.rules import heading_parts, rule_name
 from ragscore.scoring.targets import targets_at
 from tests.compared import compare_runs
 from tests.messages import refused, says
@@ -71,38 +71,67 @@ def test_ids_of_another_query_do_not_match_and_a_rule_that_pairs_two_is_refused(
         scores_of(hits, targets, ["mrr"], across)
 
 
-SPAN = {"doc_id": "d", "span_unit": "line"}
+def span(start, end, **more):
+    return {"doc_id": "d", "span_unit": "line", "start": start, "end": end} | more
+
+
+def under(heading, text=None, path="a.md", **more):
+    return {"path": path, "heading": heading, "text": text} | more
+
+
+def anchor(heading, *snippets):
+    """A target in a.md; any of its snippets will do."""
+    return [
+        {"level": "anchor", "target_id": "t", "path": "a.md", "heading": heading, "snippet": one,
+         "alternative": n}
+        for n, one in enumerate(snippets or [None])
+    ]  # fmt: skip
+
+
+BY_SPAN, BY_ANCHOR = rs.match.by_span, rs.match.by_anchor()
+NO_DOC = {"doc_id": None, "path": "a.md"}
 
 
 @pytest.mark.parametrize(
-    ("found", "expected", "is_met"),
+    ("rule", "hit", "target", "is_met"),
     [
-        ((1, 11), (1, 11), True), ((5, 15), (1, 11), True), ((7, 17), (1, 11), False),
-        # a quarter of the target: a smaller chunk of it
-        ((26, 51), (1, 101), True), ((1, 101), (26, 51), True), ((11, 21), (1, 11), False),
-    ],
-)  # fmt: skip
-def test_spans_match_by_their_share(found, expected, is_met):
-    matches = rs.match.by_span(
-        hits_of({**SPAN, "start": found[0], "end": found[1]}),
-        targets_of({**SPAN, "start": expected[0], "end": expected[1]}),
-    )
-    assert len(matches[0]) == is_met
-
-
-@pytest.mark.parametrize(
-    ("hit", "target", "is_met"),
-    [
-        ({}, {}, True), ({"span_unit": "char"}, {}, False), ({"doc_id": "e"}, {}, False),
+        # spans match by their share, in one unit and document
+        (BY_SPAN, span(1, 11), [span(1, 11)], True),
+        (BY_SPAN, span(5, 15), [span(1, 11)], True),
+        (BY_SPAN, span(7, 17), [span(1, 11)], False),
+        (BY_SPAN, span(26, 51), [span(1, 101)], True),  # a quarter of it: a smaller chunk
+        (BY_SPAN, span(1, 101), [span(26, 51)], True),
+        (BY_SPAN, span(11, 21), [span(1, 11)], False),
+        (BY_SPAN, span(1, 9, span_unit="char"), [span(1, 9)], False),
+        (BY_SPAN, span(1, 9, doc_id="e"), [span(1, 9)], False),
         # a target without document is found by its path
-        ({"path": "a.md"}, {"doc_id": None, "path": "a.md"}, True),
-        ({"path": "b.md"}, {"doc_id": None, "path": "a.md"}, False),
+        (BY_SPAN, span(1, 9, path="a.md"), [span(1, 9, target_id="t", **NO_DOC)], True),
+        (BY_SPAN, span(1, 9, path="b.md"), [span(1, 9, target_id="t", **NO_DOC)], False),
+        # anchors match by path, heading and snippet
+        (BY_ANCHOR, under("# Overview > ## D"), anchor("# Overview"), True),
+        (BY_ANCHOR, under("Overview"), anchor("### Overview"), True),  # levels don't count
+        (BY_ANCHOR, under("# Over"), anchor("# Overview"), False),
+        (BY_ANCHOR, under("# Overview2"), anchor("# Overview"), False),
+        (BY_ANCHOR, under("# Overview", path="A.md"), anchor("# Overview"), False),
+        (BY_ANCHOR, under("# Overview", "has FOO here"), anchor("# Overview", "foo", "bar"), True),
+        (BY_ANCHOR, under("# Overview", "nothing"), anchor("# Overview", "foo"), False),
+        # nothing says that the text was cut
+        (BY_ANCHOR, under("# Overview", "nothing", text_cut=None), anchor("# Overview", "foo"),
+         False),
+        # the snippet was cut with an ellipsis, which stands nowhere in the text
+        (BY_ANCHOR, under("# O", "The sentence goes on."), anchor("", "The sentence..."), True),
+        (BY_ANCHOR, under("# Overview", ""), anchor("# Overview", "foo"), True),
+        (BY_ANCHOR, under("# Overview"), anchor("# Overview", "foo"), True),
+        (BY_ANCHOR, under("# Anything"), anchor(""), True),
+        (BY_ANCHOR, under(None), anchor(None), True),
+        (BY_ANCHOR, under(None), anchor("# Overview"), False),
+        # snippets can be left out
+        (rs.match.by_anchor(snippets=False), under("# O", "nothing"), anchor("# O", "foo"), True),
     ],
+    ids=range(25),
 )  # fmt: skip
-def test_spans_match_in_one_unit_and_document(hit, target, is_met):
-    span = {**SPAN, "start": 1, "end": 9}
-    target = targets_of(span | {"target_id": "t"} | target)
-    assert len(rs.match.by_span(hits_of(span | hit), target)[0]) == is_met
+def test_a_hit_meets_a_target_by_its_rule(rule, hit, target, is_met):
+    assert len(rule(hits_of(hit), targets_of(*target))[0]) == is_met
 
 
 def chunk(name, start, end, version):
@@ -247,3 +276,18 @@ def test_a_run_that_finds_no_expected_chunk_misses_where_there_are_no_other_targ
     records = {run: [record("q1", [chunks[run]])] for run in runs}
     scores = rs.score(*loaded(rows, records), ["hit@5"])
     assert scores["hit@5"].tolist() == hits and set(scores["level"]) == {"chunk"}
+
+
+@pytest.mark.parametrize(
+    ("heading", "parts"),
+    [
+        ("# Overview > ## Details", ("Overview", "Details")),
+        ("##Title  >Sub", ("Title", "Sub")),
+        (" # A\tB >  > ### C ", ("A B", "C")),
+        ("", ()),
+        ("#", ()),
+        ("C# Guide > # F# notes", ("C# Guide", "F# notes")),
+    ],
+)
+def test_a_heading_path_is_the_names_of_its_parts(heading, parts):
+    assert heading_parts(heading) == parts

@@ -1,10 +1,9 @@
 """Scores that another tool stored are metrics: without a golden set, paired by id and input."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
+from plausible_runs import put
 
 import ragscore as rs
 from ragscore.cli import main
@@ -25,40 +24,32 @@ def deepeval(cases, **about):
 
 @pytest.fixture
 def write(tmp_path):
-    def write(name, content):
-        file = tmp_path / name
-        file.write_text(json.dumps(content))
-        return file
-
-    return write
+    return lambda name, content: put(tmp_path, [content], name)
 
 
 @pytest.fixture
 def pair(write):
     """Two runs of 40 queries in different orders, the second .2 better in every query."""
-    rng = np.random.default_rng(0)
-    values = rng.uniform(0.0, 0.7, 40)
-    first = [(f"q {n}?", value, value >= 0.5) for n, value in enumerate(values.tolist())]
+    values = np.random.default_rng(0).uniform(0.0, 0.7, 40).tolist()
+    first = [(f"q {n}?", value, value >= 0.5) for n, value in enumerate(values)]
     second = [(text, value + 0.2, value >= 0.3) for text, value, _ in reversed(first)]
     return write("a.json", deepeval(first)), write("b.json", deepeval(second))
 
 
-def test_two_files_are_compared_item_by_item_and_answer_whatever_evaluations_answer(pair, tmp_path):
+def test_two_files_are_compared_item_by_item_and_answer_whatever_evaluations_answer(pair, store):
     cmp = rs.compare(*pair)
     tone = cmp.deltas.set_index("metric").loc["Tone"]
-    assert (tone["n"], cmp.overall) == (40, "better")
-    assert tone["delta"] == pytest.approx(0.2)
+    assert (tone["n"], tone["delta"], cmp.overall) == (40, pytest.approx(0.2), "better")
     assert "40 queries in both" in cmp.notes()
     ev = rs.evaluate(list(pair))
-    assert ev.primary == ("Tone", "success")
     described = ev._declared.describe("Tone")
     # as DeepEval documents its metrics
     assert (described.better, described.bounds) == ("higher", (0.0, 1.0))
+    assert ev.primary == ("Tone", "success")
     assert ev.summary("Tone").set_index("run_id")["n"].tolist() == [40, 40]
     assert ev.leaderboard("Tone").table.set_index("run_id")["rank"].to_dict() == {"a": 2, "b": 1}
     assert ev.compare("a", "b").gate({"Tone": 0.02}).passed
     assert not ev.compare("b", "a").gate().passed
-    store = rs.RunStore(tmp_path / "store")
     store.save(ev)
     stored = store.evaluate().summary("Tone")
     pd.testing.assert_frame_equal(stored, ev.summary("Tone"), check_dtype=False)
@@ -139,16 +130,14 @@ def test_one_id_of_different_inputs_is_said(tmp_path):
            "metrics": ["acc"]}  # fmt: skip
     asked = {"a": [("one?", 1), ("two?", 0), ("three?", 1)],
              "b": [("two?", 0), ("one?", 1), ("three?", 0)]}  # fmt: skip
-    for name, rows in asked.items():
-        lines = [
-            json.dumps(row | {"doc_id": n, "doc": {"question": text}, "acc": value})
-            for n, (text, value) in enumerate(rows)
-        ]
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    files = [
+        put(tmp_path, [row | {"doc_id": n, "doc": {"question": text}, "acc": value}
+                       for n, (text, value) in enumerate(rows)], f"{name}.jsonl")
+        for name, rows in asked.items()
+    ]  # fmt: skip
     with warned("2 ids", "'0'", "one?", "two?", "columns"):
-        ev = rs.evaluate([tmp_path / f"{name}.jsonl" for name in asked])
-    wide = ev.scores.reset_index().pivot(index="query_id", columns="run_id", values="acc,none")
-    assert wide.to_numpy().tolist() == [[1, 0], [0, 1], [1, 0]]
+        ev = rs.evaluate(files)
+    assert ev.pivot("acc,none").to_numpy().tolist() == [[1, 0], [0, 1], [1, 0]]
 
 
 # Repeats
@@ -170,12 +159,11 @@ def test_repeats_are_averaged_before_they_are_compared_and_intervals_count_queri
     files = write("down.json", epochs(down)), write("up.json", epochs(up))
     ev = rs.evaluate(files[1])
     assert len(ev.run_ids) == 2 and "m: 2 runs, averaged" in str(ev)
-    mean, n = ev._of_systems.summary("match").iloc[0][["mean", "n"]]
-    assert (mean, n) == (pytest.approx(21 / 24), 12)
+    averaged = ev._of_systems.summary("match")[["mean", "n"]].to_numpy().tolist()
     cmp = rs.compare(*files)
-    row = cmp.deltas.set_index("metric").loc["match"]
-    assert (cmp.baseline, cmp.candidate, row["n"]) == ("down", "up", 12)
-    assert row["delta"] == pytest.approx(21 / 24)
+    compared = cmp.deltas.set_index("metric").loc[["match"], ["delta", "n"]].to_numpy().tolist()
+    assert averaged == compared == [[pytest.approx(21 / 24), 12]]
+    assert (cmp.baseline, cmp.candidate) == ("down", "up")
 
 
 def test_sides_of_two_systems_or_of_one_name_are_refused_until_one_is_named(write, tmp_path):

@@ -39,8 +39,7 @@ def test_a_mean_is_the_plain_mean_of_its_column(tagged):
         "mean": values.mean(), "n": 3, "sum": values.sum(), "std": values.std(),
         "p50": values.median(), "max": 1, "p95": np.quantile(values, 0.95),
     }  # fmt: skip
-    found = table.loc["mrr@10", list(expected)].to_dict()
-    assert found == pytest.approx(expected, abs=1e-12)
+    assert table.loc["mrr@10", list(expected)].to_dict() == pytest.approx(expected, abs=1e-12)
     nowhere = table.loc["answer_checks"]
     assert nowhere["n"] == 0 and nowhere[["mean", "low", "high", "sum"]].isna().all()
 
@@ -104,8 +103,7 @@ def test_coverage_counts_what_means_leave_out(write_golden, write_run):
         RUN_A[0], record("q2", tied), record("q3", MISSES[1::-1]), record("stray", []),
         record("no", [], error="late"),
     ]  # fmt: skip
-    results = rs.load_results(write_run("a", records))
-    found = coverage(results, golden)
+    found = coverage(rs.load_results(write_run("a", records)), golden)
     row = found.runs.loc["a"]
     expected = {
         "n_golden": 5, "n_rows": 5, "n_missing": 1, "n_extra": 1, "n_failed": 1,

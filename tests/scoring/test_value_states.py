@@ -59,54 +59,41 @@ def test_identical_scores_have_six_different_ledgers(loaded, second, judged, sta
     assert mean[["mean", "n", "n_expected"]].tolist() == [1.0, 1, n_expected]
 
 
-@pytest.mark.parametrize(
-    ("metric", "policies", "expected"),
-    [
-        ("hit@1", {"missing": "zero"}, [("scored", 1), ("scored", 0), ("scored", 0)]),
-        ("failed", {}, [("scored", 0), ("scored", 1), ("missing", np.nan)]),
-        ("latency_ms", {}, [("scored", 1), ("not_applicable", np.nan), ("missing", np.nan)]),
-    ],
-)
-def test_a_state_is_the_cause_also_where_a_value_counts(loaded, metric, policies, expected):
-    records = [record("q1", [hit("c1", "d1", 1)]), record("q2", [], error="late")]
-    ledger, _ = states(*loaded(THREE_QUERIES, {"a": records}), metric, **policies)
-    for found, (state, value) in zip(ledger.values(), expected, strict=True):
-        assert found[0] == state and found[1] == pytest.approx(value, nan_ok=True)
-
-
+LATE = [record("q1", [hit("c1", "d1", 1)]), record("q2", [], error="late")]
 SILENT = [record("q1", [hit("c1", "d1", 1)]), record("q2", [])]
+BROKEN = [one | {"error": "late", "hits_top_k": []} for one in SILENT]
+CHECKED = [one | {"must_contain": ["yes"]} for one in GOLDEN]
+REFUSE = [*GOLDEN, {"id": "no", "query": "?", "answerable": False}]
+CITED = record("q2", [hit("c2", "d2", 1)], answer=answer("yes", paths=["docs/d2.md"]))
+REFUSED = [record("q1", [], answer=REFUSAL), CITED, record("no", [], answer=REFUSAL)]
 
 
 @pytest.mark.parametrize(
-    ("records", "expected", "query", "named"),
+    ("golden", "records", "metric", "policies", "expected", "told"),
     [
-        (SILENT, ["not_applicable"] * 2, "q1", ["run", "answer"]),
-        ([RIGHT, SILENT[1]], ["scored", "missing"], "q2", ["answer"]),
-        ([one | {"error": "late", "hits_top_k": []} for one in SILENT], ["system_error"] * 2, "q1",
-         ["late"]),
+        # the state is the cause, also where a value counts
+        (THREE_QUERIES, LATE, "hit@1", {"missing": "zero"},
+         ["scored 1", "scored 0", "scored 0"], ()),
+        (THREE_QUERIES, LATE, "failed", {}, ["scored 0", "scored 1", "missing"], ()),
+        (THREE_QUERIES, LATE, "latency_ms", {}, ["scored 1", "not_applicable", "missing"], ()),
+        # what a run records of no query doesn't apply, and is missing elsewhere
+        (CHECKED, SILENT, "answer_checks", {}, ["not_applicable"] * 2, ("q1", "run", "answer")),
+        (CHECKED, [RIGHT, SILENT[1]], "answer_checks", {}, ["scored 1", "missing"],
+         ("q2", "answer")),
+        (CHECKED, BROKEN, "answer_checks", {}, ["system_error"] * 2, ("q1", "late")),
+        # citations of a refusal are refused, unless refusing was right
+        (REFUSE, REFUSED, "citation_present", {}, ["refused", "scored 1", "not_applicable"],
+         ("no", "refused")),
+        (REFUSE, REFUSED, "refusal_correct", {},
+         ["not_applicable", "not_applicable", "scored 1"], ()),
     ],
+    ids=range(8),
 )  # fmt: skip
-def test_what_a_run_records_of_no_query_does_not_apply_and_elsewhere_is_missing(
-    loaded, records, expected, query, named
-):
-    golden = [one | {"must_contain": ["yes"]} for one in GOLDEN]
-    ledger, _ = states(*loaded(golden, {"a": records}), "answer_checks")
-    assert [state for state, *_ in ledger.values()] == expected
-    says(ledger[query][2], *named)
-
-
-@pytest.mark.parametrize(
-    ("metric", "expected"),
-    [
-        ("citation_present", ["refused", "scored", "not_applicable"]),
-        ("refusal_correct", ["not_applicable", "not_applicable", "scored"]),
-    ],
-)
-def test_citations_of_a_refusal_are_refused_unless_refusing_was_right(loaded, metric, expected):
-    golden = [*GOLDEN, {"id": "no", "query": "?", "answerable": False}]
-    cited = record("q2", [hit("c2", "d2", 1)], answer=answer("yes", paths=["docs/d2.md"]))
-    records = [record("q1", [], answer=REFUSAL), cited, record("no", [], answer=REFUSAL)]
-    ledger, _ = states(*loaded(golden, {"a": records}), metric)
-    assert [state for state, *_ in ledger.values()] == expected
-    if metric == "citation_present":
-        says(ledger["no"][2], "refused")
+def test_states_of_each_query(loaded, golden, records, metric, policies, expected, told):
+    ledger, _ = states(*loaded(golden, {"a": records}), metric, **policies)
+    found = [
+        state if np.isnan(value) else f"{state} {value:g}" for state, value, _ in ledger.values()
+    ]
+    assert found == expected
+    for query, *named in [told] if told else []:
+        says(ledger[query][2], *named)

@@ -64,15 +64,6 @@ def test_skewness_agrees_with_scipy():
     assert skewness(np.full(50, 0.7))[0] == 0 and np.isnan(skewness([np.nan])[0])
 
 
-def test_values_of_zero_and_one_get_wilson_with_the_quantile_of_t():
-    # A bounded metric that happens to be 0 or 1 has n_eff = p(1-p)/se² + 1 = n: Wilson's formula,
-    # with t's quantile for z.
-    level = 2 * stats.norm.cdf(stats.t.ppf(0.975, 49)) - 1
-    expected = stats.binomtest(45, 50).proportion_ci(confidence_level=level, method="wilson")
-    found = mean_interval(np.repeat([1.0, 0.0], [45, 5]), "bounded")
-    assert np.ravel(found) == pytest.approx(tuple(expected), abs=1e-9)
-
-
 def test_the_bounded_interval_is_students_t_far_from_the_ends():
     values = 0.5 + np.random.default_rng(0).normal(0, 0.05, 200)
     expected = stats.ttest_1samp(values, 0).confidence_interval()
@@ -103,12 +94,6 @@ def test_the_spread_near_an_end_by_hand():
     ]
     found = mean_interval(np.append(np.ones(19), 0.9), "bounded")
     assert np.ravel(found) == pytest.approx(expected, abs=1e-12)
-
-
-def test_two_values_of_a_bounded_metric_know_little():
-    # .01 is the variance of the mean, that of 26 values of 0 and 1; t(1) = 12.706
-    found = np.ravel(mean_interval([0.4, 0.6], "bounded"))
-    assert found == pytest.approx([0.036, 0.964], abs=1e-3)
 
 
 @KINDS
@@ -178,17 +163,16 @@ def test_copies_of_a_query_add_nothing():
 
 @KINDS
 def test_groups_that_agree_widen_an_interval_and_those_that_balance_out_never_narrow_it(kind):
-    passed = np.repeat([1.0, 0, 1, 1, 0, 1, 1, 1, 0, 1], 5)
+    passed, balanced = np.repeat([1.0, 0, 1, 1, 0, 1, 1, 1, 0, 1], 5), np.tile([0.0, 1], 10)
     assert width(passed, kind, np.arange(50) // 5) > 2 * width(passed, kind)
-    balanced = np.tile([0.0, 1], 10)  # every pair has the mean .5
-    assert width(balanced, kind, np.arange(20) // 2) >= width(balanced, kind)
+    assert width(balanced, kind, np.arange(20) // 2) >= width(balanced, kind)  # each pair's mean .5
 
 
 # Quantiles
 
 
 @pytest.mark.parametrize("q", [0.05, 0.5, 0.95])
-@pytest.mark.parametrize("n", [1, 5, 6, 71, 72, 200])
+@pytest.mark.parametrize("n", [1, 5, 6, 71, 72, 200, 200_000])
 def test_quantile_intervals_agree_with_scipy_and_are_nan_where_there_is_none(q, n):
     values = np.random.default_rng(n).lognormal(size=n)
     expected = stats.quantile_test(values, p=q).confidence_interval(0.95)
@@ -208,10 +192,3 @@ def test_of_one_value_less_than_a_quantile_needs_its_interval_has_an_open_end(q,
 def test_a_percentage_is_no_quantile(q):
     with refused(0, 1, field="q"):
         quantile_interval([1.0, 2.0], q)
-
-
-@pytest.mark.parametrize("q", [0.5, 0.95, 0.0001])
-def test_quantile_intervals_of_many_values_end_where_binomial_quantiles_say(q):
-    n = 200_000
-    expected = stats.binom.ppf(0.025, n, q), stats.binom.ppf(0.975, n, q) + 1
-    assert quantile_interval(np.arange(1.0, n + 1), q) == expected

@@ -234,8 +234,7 @@ def test_alpha_leaves_out_groups_as_well_and_ranks_are_those_among_all_items():
     rng, groups = np.random.default_rng(0), np.arange(60) // 5
     ratings = rng.integers(0, 6, (60, 3)).astype(float)
     ratings[:, 1] = np.clip(ratings[:, 0] + rng.integers(-1, 2, 60), 0, 5)
-    ranks = rankdata(ratings).reshape(60, 3)
-    of_ranks = krippendorff_alpha(ranks, "interval", groups=groups)
+    of_ranks = krippendorff_alpha(rankdata(ratings).reshape(60, 3), "interval", groups=groups)
     found = krippendorff_alpha(ratings, "ordinal", groups=groups)
     assert (found.low, found.high) == pytest.approx((of_ranks.low, of_ranks.high))
     ratings[rng.random((60, 3)) < 0.2] = np.nan

@@ -75,7 +75,7 @@ def test_neither_the_order_of_queries_nor_the_side_changes_it(seed, width, has_g
 def test_intervals_at_this_level_hold_together(n, size):
     """Five columns of one value in common; groups of `size` queries share half of theirs."""
     rng, held = np.random.default_rng(n), 0
-    draws, groups = 10 * EXAMPLES, None if size == 1 else np.arange(n) // size
+    draws, groups = 5 * EXAMPLES, None if size == 1 else np.arange(n) // size
     for _ in range(draws):
         values = drawn(n, np.full(5, 0.8), rng.integers(2**31))
         if size > 1:

@@ -62,12 +62,6 @@ def test_a_reading_of_ones_own_compares_in_our_words_and_reloads_where_it_is_giv
         rs.Comparison.from_json(text)
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"baseline": "a"}'])
-def test_what_is_no_comparison_is_refused(text):
-    with refused("JSON", "cmp.to_json()", field="text"):
-        rs.Comparison.from_json(text)
-
-
 @pytest.mark.parametrize(
     ("frame", "row", "named"),
     [

@@ -12,7 +12,6 @@ from scipy import stats
 import ragscore as rs
 from ragscore.analysis.comparison.deltas import paired_deltas
 from ragscore.scoring.intervals import query_clusters
-from ragscore.scoring.metrics import TABLE
 from ragscore.stats import tango_interval
 from ragscore.stats.quantiles import median_difference_interval
 from tests.compared import compare_runs
@@ -24,22 +23,45 @@ def deltas_of(label, first, second, primary=(), **more):
     return paired_deltas(*frames, primary, **more).iloc[0]
 
 
-def test_a_binary_metric_has_tangos_interval_and_the_p_of_mcnemar():
-    row = deltas_of("hit@5", [0] * 8 + [1] * 2 + [1] * 30, [1] * 8 + [0] * 2 + [1] * 30)
-    low, high = tango_interval(8, 2, 40)
-    assert row[["delta", "low", "high"]].tolist() == [0.15, low[0], high[0]]
-    # z = (8 − 2) / √(8 + 2)
-    assert row["p"] == pytest.approx(2 * stats.norm.sf(6 / 10**0.5))
-    assert row[["n_better", "n_worse", "n_same", "n"]].tolist() == [8, 2, 30, 40]
-    assert pd.isna(row["verdict"]) and row["statistic"] == "mean"
+QUICK, SLOW = [10.0 + n for n in range(12)], [20.0 + n for n in range(11)] + [900.0]
+NAN = np.nan
+((TANGO_LOW,), (TANGO_HIGH,)) = tango_interval(8, 2, 40)
+(TIMES_LOW, TIMES_HIGH) = median_difference_interval(QUICK, SLOW)
 
 
-def test_a_bounded_metric_has_students_interval_and_p():
-    rng = np.random.default_rng(1)
-    first, second = rng.random(12), rng.random(12)
-    row, theirs = deltas_of("recall@5", first, second), stats.ttest_rel(second, first)
-    ends = theirs.confidence_interval()
-    assert row[["low", "high", "p"]].tolist() == pytest.approx([ends.low, ends.high, theirs.pvalue])
+@pytest.mark.parametrize(
+    ("metric", "first", "second", "figures"),
+    [
+        # a binary metric has Tango's interval and McNemar's p: z = (8 − 2) / √(8 + 2)
+        ("hit@5", [0] * 8 + [1] * 2 + [1] * 30, [1] * 8 + [0] * 2 + [1] * 30,
+         {"delta": 0.15, "low": TANGO_LOW, "high": TANGO_HIGH,
+          "p": 2 * stats.norm.sf(6 / 10**0.5), "n_better": 8, "n_worse": 2, "n_same": 30, "n": 40,
+          "statistic": "mean"}),
+        # times have the difference of their medians, and a word if they are asked for
+        ("latency_ms", QUICK, SLOW,
+         {"baseline": 15.5, "candidate": 25.5, "delta": 10, "low": TIMES_LOW, "high": TIMES_HIGH,
+          "statistic": "median"}),
+        ("latency_ms", [3.0, NAN], [NAN, 4.0], {"n": 0, "delta": NAN, "low": NAN, "p": NAN}),
+        # a few queries that carry the mean call for caution
+        ("recall@5", [0.5] * 50, [0.5] * 48 + [1.0] * 2,
+         {"caution": True, "skewness": stats.skew([0] * 48 + [0.5] * 2)}),
+        ("recall@5", [0.5] * 50, [0.3] * 25 + [0.7] * 25, {"caution": False}),
+        ("hit@5", [0.0] * 20, [0.0] * 20, {"detectable": NAN}),  # nothing moved
+    ],
+    ids=["binary", "times", "no times", "caution", "no caution", "nothing"],
+)  # fmt: skip
+def test_figures_of_a_difference(metric, first, second, figures):
+    row = deltas_of(metric, first, second)
+    assert row[list(figures)].to_dict() == pytest.approx(figures, nan_ok=True)
+    assert pd.isna(row["verdict"])
+
+
+def test_values_lie_within_the_range_of_their_metric_or_have_one_of_their_own():
+    # ten equal differences of points from 0 to 5 are no certainty
+    row = deltas_of("judge_correctness", [0.0] * 10, [5.0] * 10, ["judge_correctness"])
+    assert row["low"] < 5 == row["high"] and row["verdict"] == "better"
+    row = deltas_of("recall@5", [10.0, 20, 30, 40], [30.0, 50, 70, 60])
+    assert row["low"] < row["delta"] == 27.5 < row["high"]
 
 
 LOW, HIGH = [0.2] * 5 + [0.3] * 25, [0.6] * 5 + [0.8] * 25
@@ -51,8 +73,10 @@ LOW, HIGH = [0.2] * 5 + [0.3] * 25, [0.6] * 5 + [0.8] * 25
         ("recall@5", (LOW, HIGH), "better"), ("citation_fabricated", (LOW, HIGH), "worse"),
         ("recall@5", (LOW, LOW), "can't tell"), ("recall@5", (LOW, [np.nan] * 30), None),
         ("length", (LOW, HIGH), None),  # no direction, no word
+        ("latency_ms", (QUICK, SLOW), "worse"),
+        ("latency_ms", ([10.0] * 5, [12.0] * 5), "can't tell"),  # five have no interval
     ],
-    ids=range(5),
+    ids=range(7),
 )  # fmt: skip
 def test_a_metric_that_decides_has_a_word_by_its_direction_and_no_p(metric, sides, word):
     row = deltas_of(metric, *sides, [metric])
@@ -66,56 +90,10 @@ def test_the_level_widens_the_intervals_of_metrics_that_decide_alone():
     wide = paired_deltas(*sides, ["mrr"], level=0.01).set_index("metric")
     alone = paired_deltas(*sides).set_index("metric")
     pd.testing.assert_series_equal(wide.loc["ndcg@5"], alone.loc["ndcg@5"], check_names=False)
-    assert wide.loc["mrr", "low"] < alone.loc["mrr", "low"]
-    apart = sides[1]["mrr"] - sides[0]["mrr"]
-    half = stats.t.ppf(0.995, 39) * stats.sem(apart)
-    assert wide.loc["mrr", ["low", "high"]].tolist() == pytest.approx(
-        [apart.mean() - half, apart.mean() + half]
-    )
-
-
-def test_times_have_the_difference_of_their_medians():
-    quick, slow = [10.0 + n for n in range(12)], [20.0 + n for n in range(11)] + [900.0]
-    row = deltas_of("latency_ms", quick, slow, ["latency_ms"])
-    assert row[["baseline", "candidate", "delta"]].tolist() == [15.5, 25.5, 10.0]
-    assert row[["low", "high"]].tolist() == [*median_difference_interval(quick, slow)]
-    assert (row["verdict"], row["statistic"]) == ("worse", "median")
-    few = deltas_of("latency_ms", [10.0] * 5, [12.0] * 5, ["latency_ms"])
-    assert np.isnan(few["low"]) and few["verdict"] == "can't tell"
-
-
-def test_times_that_no_query_has_in_both_runs_have_no_figures():
-    row = deltas_of("latency_ms", [3.0, np.nan], [np.nan, 4.0])
-    assert row["n"] == 0 and row[["delta", "low", "high", "p"]].isna().all()
-
-
-def test_points_of_a_judge_are_bounded_by_their_own_range():
-    assert TABLE.parse("judge_correctness").metric.bounds == (0, 5)
-    row = deltas_of("judge_correctness", [0.0] * 10, [5.0] * 10, ["judge_correctness"])
-    assert (row["high"], row["verdict"]) == (5, "better")
-    assert row["low"] < 5, "ten equal differences are no certainty"
-
-
-def test_values_of_another_scale_have_an_interval_of_their_own():
-    row = deltas_of("recall@5", [10.0, 20, 30, 40], [30.0, 50, 70, 60])
-    assert row["low"] < row["delta"] == 27.5 < row["high"]
-
-
-def test_a_few_queries_that_carry_the_mean_call_for_caution():
-    row = deltas_of("recall@5", [0.5] * 50, [0.5] * 48 + [1.0] * 2)
-    assert row["caution"] and row["skewness"] == pytest.approx(stats.skew([0] * 48 + [0.5] * 2))
-    assert not deltas_of("recall@5", [0.5] * 50, [0.3] * 25 + [0.7] * 25)["caution"]
-
-
-def test_queries_of_one_group_count_as_one():
-    rng = np.random.default_rng(0)
-    first, second = np.zeros(60), np.clip(rng.normal(0.1, 0.2, 60), -1, 1)
-    alone = deltas_of("recall@5", first, second)
-    twice = deltas_of(
-        "recall@5", np.repeat(first, 2), np.repeat(second, 2), groups=np.repeat(np.arange(60), 2)
-    )
-    names = ["delta", "low", "high", "p", "detectable"]
-    assert twice[names].tolist() == pytest.approx(alone[names].tolist())
+    theirs = stats.ttest_rel(sides[1]["mrr"], sides[0]["mrr"])
+    assert alone.loc["mrr", "p"] == pytest.approx(theirs.pvalue)
+    for row, level in ((alone.loc["mrr"], 0.95), (wide.loc["mrr"], 0.99)):
+        assert row[["low", "high"]].tolist() == pytest.approx([*theirs.confidence_interval(level)])
 
 
 def test_groups_are_those_that_two_queries_share():
@@ -149,9 +127,7 @@ def test_what_the_candidate_failed_on_is_counted(loaded):
 
 
 def test_the_detectable_difference_is_that_of_the_interval():
-    rng = np.random.default_rng(3)
-    first, second = rng.random((2, 50))
+    first, second = np.random.default_rng(3).random((2, 50))
     own = deltas_of("mrr", first, second, ["mrr"], level=0.01)["detectable"]
-    error = stats.sem(second - first)
-    assert own == pytest.approx(error * (stats.t.ppf(0.995, 49) + stats.t.ppf(0.8, 49)))
-    assert np.isnan(deltas_of("hit@5", [0.0] * 20, [0.0] * 20)["detectable"]), "nothing moved"
+    errors = stats.t.ppf(0.995, 49) + stats.t.ppf(0.8, 49)
+    assert own == pytest.approx(stats.sem(second - first) * errors)

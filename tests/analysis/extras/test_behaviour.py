@@ -1,6 +1,5 @@
 """SEEDS F.5.19: checks of what answers hold, of budgets and of tools."""
 
-import numpy as np
 import pytest
 from conftest import answer, record
 
@@ -19,32 +18,53 @@ def run(write_run):
     """Results of one run with these answers to q0, q1, ...; `more` goes into every record."""
 
     def load(*answers, **more):
-        return rs.load_results(
-            write_run(
-                "r", [record(f"q{n}", [], answer=one, **more) for n, one in enumerate(answers)]
-            )
-        )
+        records = [record(f"q{n}", [], answer=one, **more) for n, one in enumerate(answers)]
+        return rs.load_results(write_run("r", records))
 
     return load
 
 
 def observed(text="resolved it safely", **more):
-    return (
-        answer(
-            text,
-            turns=2,
-            tool_calls=[{"name": "search"}],
-            usage={"prompt_tokens": 10, "completion_tokens": 20},
-            cost_usd=0.01,
-        )
-        | more
-    )
+    usage = {"prompt_tokens": 10, "completion_tokens": 20}
+    tools = [{"name": "search"}]
+    return answer(text, turns=2, tool_calls=tools, usage=usage, cost_usd=0.01) | more
 
 
-def test_an_answer_that_passes_every_check_scores_1(run):
-    row = rs.extras.behaviour(run(observed(), elapsed_ms=100), {"q0": FULL}).per_query.iloc[0]
+TEN = {"q0": {"required": list("abcdefghij")}}
+ONE_OF_TWO = {"q1": {"required": ["a"]}}
+TWICE = {"*": {"tools": {"search": 2}}}
+BOTH = {"*": {"forbidden": ["b"]}, "q0": {"required": ["a"]}}
+JSON = {"*": {"json": True}}
+
+
+# answers, expectations and options -> checks, how many are passed, score, passed; -1: none
+@pytest.mark.parametrize(
+    ("answers", "expected", "how", "rows"),
+    [
+        ([observed()], {"q0": FULL}, {}, [[9, 9, 1, 1]]),
+        # a part of the checks may be enough
+        ([answer("a b c d e f g")], TEN, {"threshold": 0.7}, [[10, 7, 0.7, 1]]),
+        ([answer("a b c d e f")], TEN, {"threshold": 0.7}, [[10, 6, 0.6, 0]]),
+        ([answer("a b c d e f g")], TEN, {"threshold": 1.0}, [[10, 7, 0.7, 0]]),
+        # JSON is what parses
+        ([answer('{"a": 1}'), answer("[1, 2]"), answer("null")], JSON, {}, [[1, 1, 1, 1]] * 3),
+        ([answer("{a: 1}"), answer("")], JSON, {}, [[1, 0, 0, 0]] * 2),
+        # a tool may be due more than once
+        ([observed(tool_calls=["search", {"tool": "search"}]), observed()], TWICE, {},
+         [[1, 1, 1, 1], [1, 0, 0, 0]]),
+        # responses without checks have no score unless one is given
+        ([answer("a"), answer("a")], ONE_OF_TWO, {}, [[0, 0, -1, -1], [1, 1, 1, 1]]),
+        ([answer("a"), answer("a")], ONE_OF_TWO, {"empty_value": 1.0},
+         [[0, 0, 1, 1], [1, 1, 1, 1]]),
+        # expectations of every question join those of one
+        ([answer("a"), answer("b")], BOTH, {}, [[2, 2, 1, 1], [1, 0, 0, 0]]),
+    ],
+    ids=range(10),
+)  # fmt: skip
+def test_checks_are_counted_and_make_a_score(run, answers, expected, how, rows):
+    table = rs.extras.behaviour(run(*answers, elapsed_ms=100), expected, **how).per_query
     columns = ["n_checks", "n_passed", "behaviour.score", "behaviour.passed"]
-    assert row[columns].tolist() == [9, 9, 1, 1]
+    assert table[columns].fillna(-1).to_numpy().tolist() == rows
 
 
 @pytest.mark.parametrize(
@@ -64,55 +84,12 @@ def test_each_check_can_fail_alone(run, change, failed):
 
 
 def test_missing_telemetry_fails_its_check(run):
-    checks = rs.extras.behaviour(
-        run(answer("resolved"), elapsed_ms=None), {"q0": FULL}
-    ).checks.set_index("check")
+    told = rs.extras.behaviour(run(answer("resolved"), elapsed_ms=None), {"q0": FULL})
+    checks = told.checks.set_index("check")
     assert checks.index[checks["passed"]].tolist() == ["required", "forbidden"]
     assert (checks.loc[~checks["passed"], "found"] == "").all()
-    without_answer = rs.extras.behaviour(
-        run(None), {"q0": {"required": ["a"], "forbidden": ["b"], "json": True}}
-    ).checks
-    assert not without_answer["passed"].any()
-
-
-@pytest.mark.parametrize(
-    ("text", "threshold", "score", "passed"),
-    [("a b c d e f g", 0.7, 0.7, 1), ("a b c d e f", 0.7, 0.6, 0), ("a b c d e f g", 1.0, 0.7, 0)],
-)
-def test_a_part_of_the_checks_may_be_enough(run, text, threshold, score, passed):
-    expected = {"q0": {"required": list("abcdefghij")}}
-    found = rs.extras.behaviour(run(answer(text)), expected, threshold=threshold).per_query
-    assert found[["behaviour.score", "behaviour.passed"]].iloc[0].tolist() == [score, passed]
-
-
-@pytest.mark.parametrize(
-    ("text", "passed"),
-    [('{"a": 1}', True), ("[1, 2]", True), ("null", True), ("{a: 1}", False), ("", False)],
-)
-def test_json_is_what_parses(run, text, passed):
-    assert rs.extras.behaviour(run(answer(text)), {"q0": {"json": True}}).checks[
-        "passed"
-    ].tolist() == [passed]
-
-
-def test_a_tool_may_be_due_more_than_once(run):
-    results = run(observed(tool_calls=["search", {"tool": "search"}]), observed())
-    checks = rs.extras.behaviour(results, {"*": {"tools": {"search": 2}}}).checks
-    assert checks["passed"].tolist() == [True, False]
-
-
-def test_responses_without_checks_have_no_score(run):
-    results, expected = run(answer("a"), answer("a")), {"q1": {"required": ["a"]}}
-    assert np.isnan(rs.extras.behaviour(results, expected).per_query["behaviour.score"].iloc[0])
-    given = rs.extras.behaviour(results, expected, empty_value=1.0).per_query
-    assert given["behaviour.passed"].tolist() == [1, 1]
-
-
-def test_expectations_of_every_question_join_those_of_one(run):
-    table = rs.extras.behaviour(
-        run(answer("a"), answer("b")), {"*": {"forbidden": ["b"]}, "q0": {"required": ["a"]}}
-    ).per_query
-    assert table[["n_checks", "n_passed"]].values.tolist() == [[2, 2], [1, 0]]
+    expected = {"q0": {"required": ["a"], "forbidden": ["b"], "json": True}}
+    assert not rs.extras.behaviour(run(None), expected).checks["passed"].any()
 
 
 @pytest.mark.parametrize(

@@ -17,35 +17,32 @@ def linted(texts, ids=None, **how):
     return rs.extras.lint_chunks(pd.DataFrame({"chunk_id": ids, "text": texts}), **how)
 
 
-def test_seven_chunks():
-    texts = [TWICE, TWICE, "four", "", "x", "z" * 5000, LONG]
-    lint = linted(texts, [*"abcdef", None])
-    counts = lint.summary.set_index("kind")["n"]
-    assert counts[counts > 0].to_dict() == {
-        "empty": 1, "near_empty": 2, "tiny": 2, "giant": 1, "missing_id": 1, "duplicate": 2,
-    }  # fmt: skip
-    found = lint.findings.query("kind in ['duplicate', 'giant']").fillna("")
-    assert found[["kind", "row", "chunk_id", "value", "other"]].values.tolist() == [
-        ["duplicate", 0, "a", 2, "a"], ["duplicate", 1, "b", 2, "a"], ["giant", 5, "f", 5000, ""],
-    ]  # fmt: skip
+SEVEN = [TWICE, TWICE, "four", "", "x", "z" * 5000, LONG]
 
 
 @pytest.mark.parametrize(
-    ("texts", "ids", "found"),
+    ("texts", "ids", "found", "rows"),
     [
-        ([None, LONG], [None, None], {"empty": 1, "missing_id": 2}),
-        ([LONG, "y" * 40, "z" * 40], ["a", "a", ""], {"duplicate_id": 2, "missing_id": 1}),
+        (SEVEN, [*"abcdef", None],
+         {"empty": 1, "near_empty": 2, "tiny": 2, "giant": 1, "missing_id": 1, "duplicate": 2},
+         [["duplicate", 0, "a", 2, "a"], ["duplicate", 1, "b", 2, "a"],
+          ["giant", 5, "f", 5000, ""]]),
+        ([None, LONG], [None, None], {"empty": 1, "missing_id": 2}, []),
+        ([LONG, "y" * 40, "z" * 40], ["a", "a", ""], {"duplicate_id": 2, "missing_id": 1}, []),
         # a byte order mark, a bell and a null; lines and tabs are what texts are made of
         (["\ufeff" + LONG, f"{LONG} \x07 \x00", f"{LONG}\nand\ttabs\r\n"], ["a", "b", "c"],
-         {"byte_order_mark": 1, "control_characters": 1}),
-        ([], [], {}),
+         {"byte_order_mark": 1, "control_characters": 1}, []),
+        ([], [], {}, []),
     ],
+    ids=["seven", "missing", "ids", "characters", "none"],
 )  # fmt: skip
-def test_what_is_wrong_is_counted_by_kind(texts, ids, found):
-    lint = linted(pd.Series(texts, dtype="str"), pd.Series(ids, dtype="str"), near_duplicates=0.85)
+def test_what_is_wrong_is_counted_by_kind(texts, ids, found, rows):
+    lint = linted(pd.Series(texts, dtype="str"), pd.Series(ids, dtype="str"))
     counts = lint.summary.set_index("kind")["n"]
     assert counts[counts > 0].to_dict() == found
     assert lint.summary["share"].isna().all() == (not texts)
+    told = lint.findings.query("kind in ['duplicate', 'giant']").fillna("")
+    assert told[["kind", "row", "chunk_id", "value", "other"]].values.tolist() == rows
 
 
 @pytest.mark.parametrize("n_tiny", [1, 2])

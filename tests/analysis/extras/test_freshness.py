@@ -50,35 +50,43 @@ def of_keys(*rows):
     return pd.DataFrame(rows, columns=["doc_id", "version_key", "effective_timestamp"])
 
 
-def test_a_named_successor_and_a_later_version_make_a_hit_stale(documents):
-    found = freshness(documents, q=["addr-2023", "addr-2024", "addr-2025", "misc", "price-v2"])
-    assert found.stale_hits[["rank", "doc_id", "replaced_by", "reason"]].values.tolist() == [
-        [1, "addr-2023", "addr-2025", "superseded"],
-        [2, "addr-2024", "addr-2025", "newer version"],
-    ]
-    assert found.summary["stale_rate"].tolist() == [2 / 5]
+# the first two timestamps are equal as floats
+LISTED = of_keys(["v1", "v", 2**60], ["v2", "v", 2**60 + 1], ["v3", "v", 150])
 
 
-def test_versions_of_one_thing_are_a_conflict_by_key_in_order_of_the_first_hit(documents):
-    found = freshness(documents, q=["price-v1", "addr-2024", "misc", "price-v2", "addr-2025"])
-    assert found.conflicts[["version_key", "rank", "doc_id"]].values.tolist() == [
-        ["price", 1, "price-v1"], ["price", 4, "price-v2"],
-        ["addr", 2, "addr-2024"], ["addr", 5, "addr-2025"],
-    ]  # fmt: skip
-    assert found.per_query[["considered", "n_conflicting"]].values.tolist() == [[5, 4]]
-    assert found.summary["conflict_rate"].tolist() == [0.8]
+@pytest.mark.parametrize(
+    ("known", "hits", "stale", "conflicts"),
+    [
+        # a named successor and a later version make a hit stale
+        (None, ["addr-2023", "addr-2024", "misc", "price-v2"],
+         [[1, "addr-2023", "addr-2025", "superseded"],
+          [2, "addr-2024", "addr-2025", "newer version"]],
+         [["addr", 1, "addr-2023"], ["addr", 2, "addr-2024"]]),
+        # versions of one thing are a conflict, by key in order of the first hit
+        (None, ["price-v1", "addr-2024", "misc", "price-v2", "addr-2025"],
+         [[1, "price-v1", "price-v2", "superseded"],
+          [2, "addr-2024", "addr-2025", "newer version"]],
+         [["price", 1, "price-v1"], ["price", 4, "price-v2"], ["addr", 2, "addr-2024"],
+          ["addr", 5, "addr-2025"]]),
+        # the newest version replaces all others, however they are listed
+        (LISTED, ["v1", "v2", "v3"],
+         [[1, "v1", "v2", "newer version"], [3, "v3", "v2", "newer version"]],
+         [["v", 1, "v1"], ["v", 2, "v2"], ["v", 3, "v3"]]),
+    ],
+    ids=["stale", "conflicts", "newest"],
+)  # fmt: skip
+def test_stale_hits_and_conflicts_are_named_and_counted(documents, known, hits, stale, conflicts):
+    found = freshness(documents if known is None else known, q=hits)
+    columns = ["rank", "doc_id", "replaced_by", "reason"]
+    assert found.stale_hits[columns].values.tolist() == stale
+    assert found.conflicts[["version_key", "rank", "doc_id"]].values.tolist() == conflicts
+    rates = [len(stale) / len(hits), len(conflicts) / len(hits)]
+    assert found.summary[["stale_rate", "conflict_rate"]].iloc[0].tolist() == rates
 
 
 def test_only_the_first_k_hits_count(documents):
     row = freshness(documents, 2, q=["addr-2023", "misc", "addr-2024"]).per_query.iloc[0]
     assert row[["considered", "n_stale", "n_conflicting"]].tolist() == [2, 1, 0]
-
-
-def test_the_newest_version_replaces_all_others_however_they_are_listed():
-    # the first two timestamps are equal as floats
-    versions = of_keys(["v1", "v", 2**60], ["v2", "v", 2**60 + 1], ["v3", "v", 150])
-    found = freshness(versions, q=["v1", "v2", "v3"]).stale_hits
-    assert found[["doc_id", "replaced_by"]].values.tolist() == [["v1", "v2"], ["v3", "v2"]]
 
 
 def test_rates_of_two_queries_become_metrics():
@@ -87,14 +95,13 @@ def test_rates_of_two_queries_become_metrics():
     found = freshness(versions, 2, **lists)
     names = ["stale_rate", "stale_query_rate", "conflict_rate", "conflict_query_rate"]
     assert found.summary[names].iloc[0].tolist() == [0.25, 0.5, 0.5, 0.5]
-    golden = rs.load_golden({"q1": ["x"], "q2": ["x"]})
-    scores = rs.score(rs.load_results(lists, run_id="r"), golden, ["hit@1"])
-    own = [with_own(name) for name in RATES]
-    assert [(one.better, one.bounds) for one in own] == [("higher", (0, 1))] * 2
+    scores = rs.score(rs.load_results(lists, run_id="r"), rs.load_golden(lists), ["hit@1"])
+    own = TABLE.with_metrics([with_own(name) for name in RATES])
+    assert [own.describe(name).better for name in RATES] == ["higher"] * 2
     joined = add_columns(scores, found.per_query, RATES)
-    summary = summarize(joined, table=TABLE.with_metrics(own)).set_index("metric")
-    assert summary.loc[RATES, "mean"].tolist() == [0.75, 0.5]
-    low, high = summary.loc[RATES[1], ["low", "high"]]
+    summary = summarize(joined, table=own).set_index("metric").loc[RATES]
+    assert summary["mean"].tolist() == [0.75, 0.5]
+    low, high = summary[["low", "high"]].iloc[1]
     assert 0 <= low < 0.1 and 0.9 < high <= 1, "1 of 2 says little"
     with refused("r", "q1", field="table"):
         add_columns(scores, pd.concat([found.per_query, found.per_query.iloc[:1]]), RATES)
@@ -137,9 +144,9 @@ def test_a_bad_line_is_named_or_left_out_aloud(load, line, field, named, kept):
 
 
 def test_what_is_missing_is_said(documents):
-    twice = pd.concat([documents, documents.iloc[:1].assign(version_key="other")])
     with refused("documents", field="documents"):
         freshness(None, q=["a"])
+    twice = pd.concat([documents, documents.iloc[:1].assign(version_key="other")])
     with refused("addr-2023", field="documents.doc_id"):
         freshness(twice, q=["a"])
 
@@ -148,8 +155,7 @@ def test_documents_of_other_ids_are_warned_of(documents):
     with warned("a, b", "addr-2023"):
         found = freshness(documents, q=["a", "b"])
     assert found.summary[["stale_rate", "unknown_rate"]].to_numpy().tolist() == [[0, 1]]
-    known = freshness(documents, q=["a", "addr-2025"])
-    assert known.summary["unknown_rate"].tolist() == [0.5]
+    assert freshness(documents, q=["a", "addr-2025"]).summary["unknown_rate"].tolist() == [0.5]
 
 
 def test_hits_that_say_so_themselves_are_counted():
