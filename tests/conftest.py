@@ -30,6 +30,12 @@ settings.register_profile(
 )
 settings.load_profile("ragscore")
 
+
+def times(small: int) -> int:
+    """How many rounds an attack takes: `small` of them, and more in a night's run."""
+    return max(small, small * EXAMPLES // 8)
+
+
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 # A shell starts what runs in the background with Ctrl-C ignored, and tests press it.

@@ -14,10 +14,10 @@ from random import Random
 import pandas as pd
 import pytest
 import yaml
+from conftest import times
 
 import ragscore as rs
 from faults.children import Steps, start
-from faults.size import times
 
 pytestmark = pytest.mark.slow
 

@@ -14,11 +14,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from conftest import times
 
 import ragscore as rs
 from faults import small_stores as small
 from faults.children import start, watch_steps
-from faults.size import times
 
 pytestmark = pytest.mark.slow
 

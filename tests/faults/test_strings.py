@@ -18,11 +18,10 @@ from types import SimpleNamespace
 import matplotlib
 import matplotlib.pyplot as plt
 import pytest
-from conftest import answer, hit, record
+from conftest import answer, hit, record, times
 from matplotlib.text import Text
 
 import ragscore as rs
-from faults.size import times
 from ragscore.cli import main
 from ragscore.cli.commands import _shown
 from ragscore.frames.escaping import visible

@@ -17,11 +17,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from conftest import questions
+from conftest import questions, times
 
 import ragscore as rs
 from faults.judge_wire import WireServer, damaged
-from faults.size import times
 
 pytestmark = pytest.mark.slow
 
