@@ -192,8 +192,7 @@ def hostile(request, tmp_path, write_run):
             "run_id": run_id, "system": f"{next(take)} {place}", "note": next(take),
             "config": config, "created_at": f"2026-01-0{place + 1}T00:00:00Z",
         }  # fmt: skip
-        files.append(write_run(f"run{place}", records))
-        files[-1].with_name("run.json").write_text(json.dumps(described))
+        files.append(write_run(f"run{place}", records, **described))
     file = tmp_path / "golden.jsonl"
     file.write_text("".join(json.dumps(one) + "\n" for one in golden))
     with strict():
