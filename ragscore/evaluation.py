@@ -118,7 +118,7 @@ def evaluate(
         about each pair of runs.
     policies
         `match` "auto", a level, or "per_query"; `missing` "exclude" or "zero"; `collapse` "none" or
-        "doc"; `ties` "file", "trec" or "trec64". What is given goes before a profile's.
+        "doc"; `ties` as in `rs.match.rank_hits`. What is given goes before a profile's.
 
     Raises
     ------
@@ -135,21 +135,15 @@ def evaluate(
     --------
     >>> rs.evaluate("data/demo/runs/*/per_query.jsonl", "data/demo/golden.yaml")
     """
+    given = Policies.of(policies, find_reading(profile).policies)
     if golden is None:
         results, labelled = with_labels(results)
     else:
         golden, labelled = golden if isinstance(golden, Golden) else load_golden(golden), []
         results = results if isinstance(results, Results) else load_results(results)
-    return _evaluated(
-        results,
-        golden,
-        labelled,
-        metrics,
-        rule,
-        profile,
-        primary,
-        Policies.of(policies, find_reading(profile).policies),
-    )._against(baseline)
+    return _evaluated(results, golden, labelled, metrics, rule, profile, primary, given)._against(
+        baseline
+    )
 
 
 def _evaluated(
@@ -186,11 +180,13 @@ def _evaluated(
             *deciding_of(found.scores, judged, found.table),
             *deciding,
         )  # what is stored leads
-    return Evaluation(
+    ev = Evaluation(
         golden, found.scores, found.settings.assign(primary=", ".join(deciding)),
         deciding, found.policies, found.reading if profile else None, rule, results, found.table,
         _runs=results.runs, _stored=tuple(stored),
     )  # fmt: skip
+    ev.__dict__["_rows"] = found.rows
+    return ev
 
 
 def compare(
@@ -1106,11 +1102,10 @@ class Evaluation(EvaluationVerbs, Display):
         from ragscore.analysis.comparison.align import clusters_text
 
         golden = self.golden
-        run, state = (self.scores[name].astype("str") for name in ("run_id", "state"))
-        counts = pd.crosstab(run, state).reindex(columns=list(_STATES), fill_value=0)
-        counts = counts.rename(columns=_STATES | {"missing": _MISSING[self._policies.missing]})
+        sizes = sorted(self.scores.groupby(["run_id", "state"], observed=True).size().items())
         told = {
-            text: [f"{one} {n}" for one, n in of[of > 0].items()] for text, of in counts.items()
+            text: [f"{run} {n}" for (run, own), n in sizes if own == state]
+            for state, text in (_STATES | {"missing": _MISSING[self._policies.missing]}).items()
         }
         held = self._source if isinstance(self._source, Results) else None
         bare = runs_without_hits(held) if held is not None and len(golden.targets) else []

@@ -4,8 +4,11 @@ from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
+
 import ragscore as rs
 from ragscore.analysis.comparison import compare
+from ragscore.analysis.comparison.changes import flips, values_of
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.frames.data import Golden, Results, check_inputs, run_names
 from ragscore.frames.errors import unsaid
@@ -34,6 +37,12 @@ def compare_runs(
         results, golden, baseline, candidate, scores=scores, metrics=metrics, rule=rule,
         profile=profile, policies=policies, **how,
     )  # fmt: skip
+
+
+def flips_of(scores: pd.DataFrame, *args: Any, **how: Any) -> pd.DataFrame:
+    """Return the answers that flipped between the runs a and b of these scores."""
+    numbers = metric_columns(scores)
+    return flips(*(values_of(scores, run, numbers) for run in "ab"), *args, **how)
 
 
 def check_reported(

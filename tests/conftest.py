@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -201,21 +202,22 @@ def write_golden(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
+def written_run(folder: Path, run_id: str, records: list[dict[str, Any]], **described: Any) -> Path:
+    """Write records to `<run_id>/per_query.jsonl`, with a run.json if fields of one are given."""
+    file = folder / run_id / "per_query.jsonl"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
+    if described:
+        (file.parent / "run.json").write_text(
+            json.dumps({"run_id": run_id, **described}), encoding="utf-8"
+        )
+    return file
+
+
 @pytest.fixture
 def write_run(tmp_path: Path) -> Callable[..., Path]:
-    """Write records to `<run_id>/per_query.jsonl`, with a run.json if fields of one are given."""
-
-    def write(run_id: str, records: list[dict[str, Any]], **described: Any) -> Path:
-        file = tmp_path / "runs" / run_id / "per_query.jsonl"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
-        if described:
-            (file.parent / "run.json").write_text(
-                json.dumps({"run_id": run_id, **described}), encoding="utf-8"
-            )
-        return file
-
-    return write
+    """Write records of a run below `runs`, as `written_run` does."""
+    return partial(written_run, tmp_path / "runs")
 
 
 @pytest.fixture
@@ -274,17 +276,18 @@ RUN_B = [
 ]
 
 
-@pytest.fixture
-def pair(
-    write_golden: Callable[..., Path], write_run: Callable[..., Path]
-) -> tuple[rs.Results, rs.Golden]:
+def pair_in(folder: Path) -> tuple[rs.Results, rs.Golden]:
     """Three questions, two runs: b finds q2 and q3 better, q1 worse."""
-    golden = rs.load_golden(write_golden(THREE_QUERIES))
-    files = [
-        write_run("a", RUN_A, config={"chunker_version": "test@1", "eval_k": 10}),
-        write_run("b", RUN_B, config={"chunker_version": "test@1", "eval_k": 10}),
-    ]
-    return rs.load_results(files), golden
+    config = {"chunker_version": "test@1", "eval_k": 10}
+    runs = {"a": RUN_A, "b": RUN_B}
+    files = [written_run(folder, name, records, config=config) for name, records in runs.items()]
+    return rs.load_results(files), rs.load_golden(THREE_QUERIES)
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[rs.Results, rs.Golden]:
+    """Three questions, two runs."""
+    return pair_in(tmp_path / "runs")
 
 
 @pytest.fixture
@@ -300,10 +303,3 @@ def server() -> Iterator[Any]:
 def store(tmp_path: Path) -> rs.RunStore:
     """An empty store."""
     return rs.RunStore(tmp_path)
-
-
-@pytest.fixture
-def saved(store: rs.RunStore, pair: tuple[rs.Results, rs.Golden]) -> rs.RunStore:
-    """A store of the pair's runs with their scores."""
-    store.save(pair[0], golden=pair[1])
-    return store

@@ -29,13 +29,15 @@ LINE = {
 def test_trec_answers_become_hits_citations_and_an_answer_that_is_no_refusal(tmp_path):
     lines = [LINE, {**LINE, "topic_id": "t2", "answer": []}, {**LINE, "run_id": "s"}]
     results = rs.load_results(put(tmp_path, lines, "answers.jsonl"))
-    assert results.runs[["run_id", "n_queries"]].values.tolist() == [["r", 2], ["s", 1]]
+    assert results.runs[["run_id", "n_queries"]].values.tolist() == [
+        ["answers.r", 2], ["answers.s", 1],
+    ]  # fmt: skip
     answers = results.responses["answer"].fillna("none").tolist()
     assert answers == ["One. Two. Three.", "none", "One. Two. Three."]
     assert "refused" not in results.responses
-    hits = results.hits.query("run_id == 'r' and query_id == 't1'")
+    hits = results.hits.query("run_id == 'answers.r' and query_id == 't1'")
     assert hits[["rank", "doc_id"]].values.tolist() == [[1, "p1"], [2, "p2"]]
-    cited = results.citations.query("run_id == 's'")[["doc_id", "x_sentence", "marker"]]
+    cited = results.citations.query("run_id == 'answers.s'")[["doc_id", "x_sentence", "marker"]]
     assert cited.fillna("none").values.tolist() == [
         ["p2", 1, "[1]"], ["p1", 1, "[0]"], ["p2", 2, "[1]"], ["none", 2, "[5]"],
     ]  # fmt: skip
@@ -53,7 +55,7 @@ def test_a_citation_behind_the_references_counts_as_fabricated(tmp_path):
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"references": {"p1": 1}}, "references"),
+        ({"references": {"p1": 1}}, "doc_id"),
         ({"answer": "text"}, "answer"),
         ({"answer": [{"text": "a", "citations": ["p1"]}]}, "answer.citations"),
     ],

@@ -10,7 +10,6 @@ ROOT = Path(__file__).parents[1]
 SHOWN = {
     "scoring": ["ragscore, frames", "ragscore, store", "pytrec_eval", "ir_measures"],
     "reading": ["pyarrow.json, bare", "ragscore, to a store", "polars, nested"],
-    "questions": ["evaluate", "compare", "report", "store.save"],
     "store": ["one metric", "all scored anew"],
     "false_words": [
         "2 runs, nothing differs: 20 draws",

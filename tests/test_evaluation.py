@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import pickle
 import re
 from pathlib import Path
 
@@ -56,6 +57,11 @@ def test_a_rule_of_ones_own_holds_for_ranks_and_outcomes_too(few):
     assert set(cmp.per_query["outcome"]) == {"both_miss", "no_target"}
     assert cmp.deltas["baseline"].tolist() == [0.0]
     assert not own.query(own.golden.queries["query_id"].iloc[0]).hits["target"].any()
+
+
+def test_an_evaluation_survives_pickling(demo):
+    assert str(pickle.loads(pickle.dumps(demo))) == str(demo)
+    assert pickle.loads(pickle.dumps(rs.metrics("ndcg@5"))).name == "ndcg@5"
 
 
 # One metric for each aspect that the data have: retrieval, answers, the refusal pair, passed.
@@ -251,8 +257,10 @@ def test_means_are_saved_as_another_harness_writes_them(few, tmp_path):
     of = few.results, few.golden
     file = few.save(tmp_path / "means.json", format="kebab")
     assert json.loads(file.read_text()) == aggregate(*of, "kebab")
-    of_trec = rs.evaluate(*of, ["mrr"], profile="trec").save(tmp_path / "trec.json")
-    assert json.loads(of_trec.read_text()) == aggregate(*of, "trec")
+    of_trec = rs.evaluate(*of, profile="trec")
+    rs.RunStore(tmp_path / "store").save(of_trec)  # its hundred columns, too
+    means = json.loads(of_trec.save(tmp_path / "trec.json").read_text())
+    assert means == aggregate(*of, "trec")
     with refused("kebab", "trec", field="format"):
         few.save(file)
 

@@ -90,7 +90,7 @@ def test_writing_and_loading_gives_equal_frames(results, tmp_path):
     [
         (
             {"query_id": "q1", "rank": 9, "key": "x", "value": "1"},
-            "hit_meta.rank",
+            "hit_meta",
             ["q1", 9],
         ),
         (
@@ -101,7 +101,7 @@ def test_writing_and_loading_gives_equal_frames(results, tmp_path):
         (
             {"query_id": "q1", "rank": 1, "key": "x", "value": "text"},
             ANY,
-            ["x_x", "'text'", "JSON"],
+            ["hit_meta.value", "'text'", "JSON"],
         ),
     ],
 )

@@ -257,11 +257,6 @@ def test_a_wrong_argument_is_one_short_error(ev, verb, args, place, meant, wrong
             lambda ev: compare_runs(ev.golden, ev.results, "a", "b"),
             ("results", "Golden", "Results"),
         ),
-        (
-            lambda ev: summarize(ev.golden.queries),
-            ("scores", "run_id", "state", "level", "rs.score"),
-        ),
-        (lambda ev: summarize(ev.scores, ev.results), ("golden", "Results", "Golden")),
         (lambda ev: rs.Golden(queries="golden.yaml"), ("queries", "str", "DataFrame")),
         (
             lambda ev: rs.RunStore("none").save(ev.golden, golden=ev.results),

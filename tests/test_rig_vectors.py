@@ -109,7 +109,7 @@ def test_the_profile_counts_an_empty_gold_set_as_met_but_has_no_first_hit(scored
 def test_questions_to_refuse_are_scored_where_the_profile_scores_refusals(write_golden, write_run):
     golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "answerable": False}]))
     results = rs.load_results(write_run("r", [{"query_id": "q", "query": "?", "hits_top_k": []}]))
-    labels, silent = ["recall@5", "mrr"], replace(READINGS["rig"], scores_refusals=False)
+    labels, silent = ["recall@5", "mrr"], replace(READINGS["rig"], scores_hits_of_refusals=False)
     found, unscored = (
         rs.score(results, golden, labels, profile=one)[labels] for one in ("rig", silent)
     )

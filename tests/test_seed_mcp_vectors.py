@@ -53,7 +53,7 @@ def test_outcomes_without_hits_give_the_published_table(load):
             | {"n_hits": len(hits), "rank_first_match": min(right, default=None)}
             | {"passed": bool(right) or expected is None}
         )
-    with warned("results.jsonl", "n_hits", "seed-mcp"):
+    with warned("results.jsonl", "n_hits", "rank_first_match"):
         results, golden = load(QUESTIONS, outcomes)
     aggregates = aggregate_of(results, golden, "seed-mcp")
     assert {

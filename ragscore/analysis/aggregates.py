@@ -8,11 +8,8 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
 from ragscore.frames.errors import excerpt, unsaid
-from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.readings import HARNESSES, Harness, Reading, find_reading, k_of_runs
 from ragscore.scoring.score import score
-
-KEYS = ["run_id", "query_id"]
 
 
 def aggregate(
@@ -49,34 +46,11 @@ def rows_by_run(
     labels = harness.labels(dict.fromkeys(k_of_runs(results.runs, harness.default_k).values()))
     with unsaid("golden queries without a row"):  # what the harness counts, it says itself
         scores = score(results, golden, [*labels, "failed"], profile=reading)
-    scores = _with_outcomes(scores, results)
     counts_missing = reading.policies.get("missing") == "zero"
     return {
         str(run_id): rows if counts_missing else rows[rows["state"] != "missing"]
         for run_id, rows in scores.groupby("run_id", observed=False)
     }
-
-
-def _with_outcomes(scores: pd.DataFrame, results: Results) -> pd.DataFrame:
-    """Return scores in which queries of which only the outcome is recorded have its values.
-
-    That is: n_hits says that there were hits, and none is among the results. The outcome is
-    `passed`, and `rank_first_match`, which is absent where nothing matched.
-    """
-    if results.reported is None or "found" not in scores:
-        return scores
-    told = results.reported.pivot_table("value", KEYS, "metric", observed=True)
-    told = told.reindex(columns=["n_hits", "passed", "rank_first_match"]).reset_index()
-    held = results.hits[KEYS].drop_duplicates().assign(has_hits=True)
-    outcome = scores.reset_index()[KEYS].astype("str")
-    for frame in (told, held):
-        outcome = outcome.merge(frame.astype(dict.fromkeys(KEYS, "str")), how="left")
-    is_told = (outcome["n_hits"] > 0) & outcome["passed"].notna() & outcome["has_hits"].isna()
-    rank, values = outcome["rank_first_match"].fillna(np.inf), {"found": outcome["passed"]}
-    for text in (str(one) for one in scores if str(one).startswith(("hit@", "mrr"))):
-        earned = 1.0 if text.startswith("hit@") else 1 / rank
-        values[text] = (rank <= (TABLE.label_of(text).k or np.inf)) * earned
-    return scores.assign(**{text: np.where(is_told, values[text], scores[text]) for text in values})
 
 
 def aggregate_rows(rows: pd.DataFrame, harness: Harness, run_k: int | None) -> dict[str, Any]:

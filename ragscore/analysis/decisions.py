@@ -138,8 +138,6 @@ def rows_with_queries(
     DataError
         The scores lack a column that every frame of scores has, or one of `metrics`.
     """
-    check_type(scores, pd.DataFrame, "scores")
-    check_type(golden, Golden, "golden")
     rows = (scores if "query_id" in scores else scores.reset_index()).reset_index(drop=True)
     missing = [name for name in ("run_id", "query_id", "state", *metrics) if name not in rows]
     if missing:

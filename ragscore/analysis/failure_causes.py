@@ -159,7 +159,7 @@ def failures(
     if not right_by:
         raise DataError(
             "no metric says which answers are right", field="right",
-            allowed="scores with judge_correctness, key_facts or answer_checks, or right='...'",
+            allowed="must_contain in the golden set, judged answers, or right='token_f1'",
         )  # fmt: skip
     decision, verdict = decisions["decision"], decisions["right"].to_numpy()
     is_hit = rows[hit].to_numpy("float64", na_value=np.nan)

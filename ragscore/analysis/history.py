@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 
-import ragscore.scoring.own  # noqa: F401 (it gives MetricTable its from_plain)
 from ragscore.analysis.breaks import (
     COMPUTED,
     VALUES,
@@ -179,7 +178,7 @@ def _sort_runs(runs: pd.DataFrame, order: str | list[str]) -> pd.DataFrame:
             field="order",
             allowed=nearest(order, runs.columns, f"a list of run ids{dated}, or one of")
             if len(runs.columns)
-            else "a list of run ids, or results= that say of each run",
+            else "a list of run ids, or results= whose runs have it",
         )
     without = runs.index[runs[order].isna()].tolist()
     if len(without) == len(runs):
@@ -187,7 +186,7 @@ def _sort_runs(runs: pd.DataFrame, order: str | list[str]) -> pd.DataFrame:
             f"no run has a {order}", field="order", allowed=f"run ids in their order{dated}"
         )
     if without:
-        warn(f"left out, having no {order}: {', '.join(without)}")
+        warn(f"left out, without {order}: {', '.join(without)}")
     return runs.drop(index=without).sort_values(order, kind="stable")
 
 

@@ -90,9 +90,10 @@ class Leaderboard(JsonResult, Display):
         So every metric fits a line. Marks are ★ and ≈, or signs of the words with a baseline.
         """
         columns: dict[str, list[str]] = {"run": self._run_ids}
+        keys = zip(self.table["metric"], self.table["run_id"], strict=True)
+        row_of = {key: row for row, key in enumerate(keys)}
         for place, metric in enumerate(self._metrics):
-            rows = self.table[(self.table["metric"] == metric).to_numpy()]
-            rows = rows.set_index("run_id").reindex(self._run_ids)
+            rows = self.table.iloc[[row_of[metric, run_id] for run_id in self._run_ids]]
             cells = shown_intervals(rows[["value", "low", "high"]])
             name = in_words(metric)
             if place:
@@ -100,7 +101,8 @@ class Leaderboard(JsonResult, Display):
             elif rows["low"].notna().any():
                 name += f" [95{NARROW}%]"
             if len(counts := rows[["n", "n_expected"]].dropna()):
-                n, few, most = counts["n"].iloc[0], *counts["n_expected"].agg(["min", "max"])
+                n, of_n = counts["n"].iloc[0], counts["n_expected"]
+                few, most = int(of_n.min()), int(of_n.max())
                 of = (
                     "" if n == few == most else f"\u00a0/\u00a0{few}" + f" to {most}" * (few < most)
                 )
@@ -132,8 +134,8 @@ class Leaderboard(JsonResult, Display):
         """Return the mark of each run in a metric; with a baseline the sign of its word."""
         key, name = ("run_id", "mark") if self._baseline is None else ("run_candidate", "verdict")
         rows = self.table if self._baseline is None else self.pairs
-        own = rows[(rows["metric"] == metric).to_numpy()].set_index(key)[name].dropna()
-        signs = own.astype("str").replace(SIGNS).to_dict()
+        told = zip(rows["metric"], rows[key], rows[name].fillna(""), strict=True)
+        signs = {run: SIGNS.get(word, word) for own, run, word in told if own == metric}
         return [signs.get(run, "") for run in self._run_ids]
 
     def notes(self) -> list[str]:
@@ -304,15 +306,18 @@ def _pairs_of(
 
 def _marks(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.Series:
     """Return ★ for the best run of a metric, ≈ for those without a sure difference from it."""
-    turned = {"run_baseline": "run_candidate", "run_candidate": "run_baseline"}
-    told = pd.concat([pairs, pairs.rename(columns=turned)])[pairs.columns]
-    told = told[told["verdict"].notna().to_numpy()]
-    first = table[table["metric"].isin(told["metric"]) & table["rank"].eq(1)]
-    best = table["metric"].map(first.drop_duplicates("metric").set_index("metric")["run_id"])
+    told = pairs[pairs["verdict"].notna().to_numpy()]
     unsure = told.loc[told["verdict"].eq(UNSURE), ["metric", "run_baseline", "run_candidate"]]
-    keys = pd.MultiIndex.from_arrays([table["metric"], best, table["run_id"]])
-    marks = pd.Series(keys.isin(pd.MultiIndex.from_frame(unsure))).map({True: TIED})
-    return marks.mask(best.eq(table["run_id"]), BEST)
+    tied = {(metric, frozenset(runs)) for metric, *runs in unsure.to_numpy()}
+    asked, best, marks = set(told["metric"]), dict[str, str](), list[str | None]()
+    rows = list(zip(table["metric"], table["run_id"], table["rank"], strict=True))
+    for metric, run, rank in rows:
+        if rank == 1 and metric in asked:
+            best.setdefault(metric, run)
+    for metric, run, _ in rows:
+        is_tied = (metric, frozenset([best.get(metric), run])) in tied
+        marks.append(BEST if best.get(metric) == run else TIED if is_tied else None)
+    return pd.Series(marks, dtype="str")
 
 
 def pareto_front(x: pd.Series, y: pd.Series, better_x: str, better_y: str) -> list[str]:

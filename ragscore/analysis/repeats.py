@@ -72,7 +72,7 @@ def repeats(
     described = declared.describe(metric)
     if threshold is None and described.kind in ("time", "cost"):
         raise DataError(
-            f"{metric} has no success of its own",
+            f"{metric} is not a 0/1 metric: nothing says which values are a success",
             field="threshold",
             allowed="the largest value that counts as success",
         )

@@ -126,6 +126,8 @@ def aggregates(results: Results) -> pd.DataFrame:
 
 def split_reported(results: Results) -> tuple[Results, list[str]]:
     """Return the runs that have rows, and the names of those that report means alone."""
+    if results.reported is None:
+        return results, []
     asked, told = set(results.responses["run_id"].unique()), set(aggregates(results)["run_id"])
     run_ids = results.runs["run_id"].astype("str").tolist()
     alone = [one for one in run_ids if one in told and one not in asked]

@@ -15,7 +15,7 @@ from ragscore.analysis.comparison.align import AlignedScores, align, clusters_te
 from ragscore.analysis.comparison.deltas import paired_deltas
 from ragscore.analysis.comparison.text import in_words, shown_figures
 from ragscore.frames.codes import lookup
-from ragscore.frames.data import DataError, Golden, check_type
+from ragscore.frames.data import DataError, Golden
 from ragscore.frames.tables import SHOWN_ROWS, Display, Table, shown_n
 from ragscore.frames.typing import Codes, Flags
 from ragscore.frames.verbs import Accessor
@@ -135,7 +135,7 @@ class SliceComparison(Display):
 
     def notes(self) -> list[str]:
         """Return what a reader must know beside the table."""
-        notes = ["Exploratory: each interval is its own; of 20 slices one leaves out 0 by chance."]
+        notes = ["Exploratory: by chance alone, one interval in 20 leaves out 0."]
         if self.n_changed:
             notes.append(f"Left out: {self.n_changed} queries answered in different modes.")
         if self.table["is_small"].any():
@@ -196,7 +196,6 @@ def _prepared(
     scores: pd.DataFrame, golden: Golden, by: Slicing, metrics: list[str] | str | None,
     runs: list[str] | None, cluster: str | None, declared: MetricTable,
 ) -> tuple[AlignedScores, Codes | None]:  # fmt: skip
-    check_type(golden, Golden, "golden", "a Golden, as rs.load_golden gives it")
     if reserved := [name for name in slice_names(by) if name in RESERVED]:
         raise DataError(
             f"a slice can't be called {reserved[0]!r}", field="by",

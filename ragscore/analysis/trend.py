@@ -102,8 +102,8 @@ class Trend(Display):
         ]
         if alone := self.table.loc[self.table["is_reported"], "run_id"].unique().tolist():
             notes.append(
-                f"reported, not scored here (no rows): {name_list(alone)}; a break between them is"
-                " only as good as the hash that names their eval set"
+                f"reported without rows, not scored here: {name_list(alone)}; only the hash of"
+                " their golden set tells whether they may be compared"
             )
         band = self.table[self.table["band_low"].notna()]
         if len(band):
@@ -239,12 +239,13 @@ def _with_band(
         home = {at for at, one in enumerate(known, 1) if not contradictions(one, measured)}
         half = noise_half_width(history.means["mean"], of_system, len(around))
         centre = table.loc[own, "mean"].mean()
-    has_band = table["segment"].isin(home) & ~np.isnan(centre - half)
+    least, most = (0, 1) if history.declared.describe(history.metric).is_unit else (-np.inf, np.inf)
+    # A band of every value that there is says nothing.
+    has_band = table["segment"].isin(home) & (centre - half > least or centre + half < most)
     mean = table["mean"].to_numpy("float64")
     side = np.where(mean > centre + half + SLACK, 1, np.where(mean < centre - half - SLACK, -1, 0))
     is_known = has_band & table["mean"].notna()
     is_later = table["position"] > table.loc[own, "position"].max()
-    least, most = (0, 1) if history.declared.describe(history.metric).is_unit else (-np.inf, np.inf)
     index = table.index
     return table.assign(
         is_baseline=own & (baseline is not None),

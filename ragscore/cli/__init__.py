@@ -7,6 +7,7 @@ A command is a function that `@command` gives its usage and options, and that CO
 takes the parsed arguments and returns None or the exit status.
 """
 
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -29,7 +30,8 @@ COMMANDS = (
     check_command, validate_command, score_command, compare_command, gate_command, report_command,
     run_command, label_command, judge_command, demo_command,
 )  # fmt: skip
-STOPPED = 130
+# Keywords of Python that messages name, and that commands have as options
+KEYWORD = re.compile(r"\b(allow_different|match|missing|overwrite)=(?:\[?'([^']*)'\]?|True)")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = lambda message, *rest, **more: say(
-                f"ragscore: warning: {message}", file=sys.stderr
+                f"ragscore: warning: {with_options(message)}", file=sys.stderr
             )
             args = make_parser().parse_args(argv)
             return args.work(args) or 0
@@ -46,11 +48,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except (DataError, OSError) as error:
-        say(f"ragscore: {' '.join(str(error).split())}", file=sys.stderr)
+        say(f"ragscore: {' '.join(with_options(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as stopped:  # its notes say how to go on
         say("; ".join(["ragscore: stopped", *getattr(stopped, "__notes__", [])]), file=sys.stderr)
-        return STOPPED
+        return 130  # as after Ctrl-C in a shell
+
+
+def with_options(message: object) -> str:
+    """Return a message in which keywords of Python are the options of the command line."""
+    return KEYWORD.sub(
+        lambda found: f"--{found[1].replace('_', '-')} {found[2] or ''}".rstrip(), str(message)
+    )
 
 
 def make_parser() -> CommandParser:
@@ -68,6 +77,3 @@ def make_parser() -> CommandParser:
     for add in COMMANDS:
         add(commands)
     return parser
-
-
-__all__ = ["COMMANDS", "main", "make_parser"]

@@ -302,8 +302,8 @@ def judge_command(args: argparse.Namespace) -> int:
     names = args.judge or ["groundedness"]
     criteria = [get_judge(name).criterion for name in names]
     known = set() if results.judgments is None else set(results.judgments["criterion"])
-    there = sorted(known & set(criteria))
-    if there and not args.overwrite:  # before anything is paid for
+    # before anything is paid for
+    if (there := sorted(known & set(criteria))) and not args.overwrite:
         raise DataError(
             f"a run is judged by {name_list(there)} already", field="run",
             allowed="--overwrite, or other judges",

@@ -112,8 +112,9 @@ def score_command(args: argparse.Namespace) -> None:
 
 def readable(table: pd.DataFrame, by: Sequence[str]) -> str:
     """Return the summary as text; metrics without any value are named below it."""
-    columns = ["run_id", *by, "metric", "mean", "low", "high", "n", "n_expected"]
-    measured = table.loc[table["n"] > 0, columns]
+    measured = table.loc[
+        table["n"] > 0, ["run_id", *by, "metric", "mean", "low", "high", "n", "n_expected"]
+    ]
     without = [one for one in table["metric"].unique() if not measured["metric"].eq(one).any()]
     text = measured.to_string(index=False, na_rep="—", float_format="{:.3f}".format)
     return "\n\n".join([text, f"not measured: {', '.join(without)}"][: 1 + bool(without)])
@@ -225,9 +226,8 @@ def gate_command(args: argparse.Namespace) -> int:
 def _folder(args: argparse.Namespace, candidate: str) -> Path:
     """Return the folder of the candidate, given as a file, a folder or a name in the store."""
     given = Path(args.candidate or args.baseline)
-    if given.is_file():
-        return given.parent
-    return given if given.exists() else args.store.path(candidate)
+    place = given if given.exists() else args.store.path(candidate)
+    return place.parent if place.is_file() else place
 
 
 @command(

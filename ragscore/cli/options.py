@@ -173,7 +173,7 @@ GOLDEN = (
     [
         option(
             "--golden",
-            f"{GOLDEN_TEXT}; {NO_GOLDEN}: what runs' files have scores of is compared",
+            f"{GOLDEN_TEXT}; {NO_GOLDEN}: compare the scores that the runs' files hold",
             "FILE",
         ),
         *GOLDEN_READING,

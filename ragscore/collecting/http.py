@@ -33,7 +33,7 @@ from ragscore.io.servers import (
     Redactor,
     checked_address,
     checked_key,
-    is_secret_parameter,
+    is_secret,
     refuse_keys,
     retry_after,
 )
@@ -116,7 +116,9 @@ class Mapping:
         checked_address(self.url, "url", KEY_PLACES)
         refuse_keys(self.fixed, "fixed", KEY_PLACES)
         closed = [("headers", name) for name in self.headers if name.lower() not in OPEN_HEADERS]
-        closed += [("params", name) for name in self.params if is_secret_parameter(name)]
+        closed += [
+            ("params", name) for name in self.params if is_secret(name) or name.lower() == "key"
+        ]
         for part, name in closed:
             if not VARIABLE.fullmatch(SCHEME.sub("", getattr(self, part)[name])):
                 raise DataError(

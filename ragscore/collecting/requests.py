@@ -9,7 +9,7 @@ import random
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -177,12 +177,11 @@ def ask_all(
     if policy.workers == 1 and policy.timeout is None:
         yield from filter(lambda saved: saved is not None, map(work, requests))
         return
-    pool = ThreadPoolExecutor(policy.workers, "ragscore-ask")
-    futures = [pool.submit(work, request) for request in requests]
+    pool, futures = ThreadPoolExecutor(policy.workers, "ragscore-ask"), list[Future[Any]]()
     try:
-        for future in as_completed(futures):
-            if (saved := future.result()) is not None:
-                yield saved
+        futures.extend(pool.submit(work, request) for request in requests)
+        answers = (future.result() for future in as_completed(futures))
+        yield from filter(lambda saved: saved is not None, answers)
     finally:
         stop.set()
         pool.shutdown(wait=False, cancel_futures=True)

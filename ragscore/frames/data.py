@@ -66,8 +66,11 @@ def _mapping_text(mapping: pd.DataFrame) -> str:
 def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
     """Give targets without an id of their level their `target_id`."""
     for level, column in ID_OF_LEVEL.items():
-        ids = targets["target_id"].where(targets["level"].eq(level))
-        if column in targets or ids.notna().any():
+        lacks = targets["level"].eq(level).to_numpy(bool)
+        if column in targets:
+            lacks = lacks & targets[column].isna().to_numpy()
+        if lacks.any():
+            ids = targets["target_id"].where(lacks)
             targets = targets.assign(**{column: targets.get(column, ids).fillna(ids)})
     return targets
 
@@ -129,7 +132,7 @@ class Golden(GoldenVerbs):
         _refuse_repeats(self.queries, ["query_id"], "queries")
         for item in fields(self):
             frame = getattr(self, item.name)
-            if "query_id" in frame and item.name != "queries":
+            if len(frame) and "query_id" in frame and item.name != "queries":
                 known = is_among(frame["query_id"], self.queries["query_id"])
                 refuse_rows(
                     frame["query_id"], ~known, item.name,
@@ -176,8 +179,12 @@ class Golden(GoldenVerbs):
     @property
     def _refusals(self) -> pd.Series:
         """Ids of the queries that should be refused, without unlabelled ones."""
-        should_refuse = self.queries["answerable"].eq(False).fillna(False).astype(bool)
-        return self.queries.loc[should_refuse, "query_id"]
+
+        def ids() -> pd.Series:
+            should_refuse = ~self.queries["answerable"].fillna(True).to_numpy(bool)
+            return self.queries.loc[should_refuse, "query_id"]
+
+        return self._once("refusals", ids)
 
     @property
     def _coded(self) -> "Golden":
@@ -295,9 +302,11 @@ class Results(ResultsVerbs):
         the whole runs.
         """
         names = list(dict.fromkeys(run_names(self.runs, run_ids)))
+        results, frames = replace(self), dict[str, Any]()
         if query_ids is not None:
             query_ids = names_of(query_ids, "query_ids", "query ids")
-        results, frames = replace(self), dict[str, Any]()
+        elif names == [*results.runs["run_id"]]:
+            return results
         for name, frame in results._of_runs().items():
             keep = frame["run_id"].isin(names)
             if name in ("chunks", "documents", "problems"):  # those of no run, too
@@ -387,9 +396,12 @@ def run_names(runs: pd.DataFrame, names: Iterable[str] | str) -> list[str]:
     DataError
         A name that no run has, or a system that several have; the candidates are listed.
     """
-    ids = runs["run_id"].astype("str")
-    of_systems = ids.groupby(runs.reindex(columns=["system"])["system"].to_numpy()).agg(list)
-    known = of_systems.to_dict() | {one: [one] for one in ids}
+    ids, known = runs["run_id"].astype("str").tolist(), dict[str, list[str]]()
+    if "system" in runs:
+        for system, run_id in zip(runs["system"].astype("str").fillna(""), ids, strict=True):
+            known.setdefault(system, []).append(run_id)
+        known.pop("", None)
+    known |= {one: [one] for one in ids}
     asked = names_of(names, "run", "the names of runs, as text")
     check_known(asked, known, "run", "run or system", "there are")
     if several := [name for name in asked if len(known[name]) > 1]:

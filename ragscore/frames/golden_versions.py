@@ -38,8 +38,9 @@ def _content(golden: Any) -> dict[str, pd.DataFrame]:
 
     Neither locators that `resolve_spans` added nor what results may tell count.
     """
-    targets, is_chunk = golden.targets, golden.targets["level"] == "chunk"
-    found = {name: targets[name].mask(is_chunk) for name in _RESOLVED if name in targets}
+    targets, is_chunk = golden.targets, golden.targets["level"].eq("chunk")
+    resolved = _RESOLVED if is_chunk.any() else ()
+    found = {name: targets[name].mask(is_chunk) for name in resolved if name in targets}
     return {
         "queries": golden.queries.drop(
             columns=["position", "conversation", "turn"], errors="ignore"
@@ -62,8 +63,10 @@ def hashes_by_query(query_ids: pd.Series, frames: dict[str, pd.DataFrame]) -> pd
     ids = pd.Index(query_ids, name="query_id")
     rows: list[list[str]] = [[] for _ in ids]
     for name, frame in frames.items():
-        for query, row in zip(lookup(frame["query_id"], ids), _rows(name, frame), strict=True):
-            rows[query].append(row)
+        if len(frame):
+            places = lookup(frame["query_id"], ids).tolist()
+            for query, row in zip(places, _rows(name, frame), strict=True):
+                rows[query].append(row)
     digests = [short_hash("\n".join(sorted(own))) for own in rows]
     return pd.Series(digests, index=ids, dtype="str", name="query_hash")
 
@@ -82,9 +85,9 @@ def _cells(column: pd.Series) -> list[str]:
         return [
             "" if pd.isna(text) else head + text for text in column.map(_json, na_action="ignore")
         ]
-    codes, values = pd.factorize(column)
+    codes, values = column.array.factorize()
     texts = [*(head + _json(value) for value in values.astype(object)), ""]  # -1 is the last
-    return [texts[code] for code in codes]
+    return [texts[code] for code in codes.tolist()]
 
 
 def query_parts(golden: Any) -> pd.DataFrame:

@@ -231,31 +231,32 @@ def conform(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
         column of whole numbers. The first such row is named.
     """
     check_type(frame, pd.DataFrame, kind)
-    # Most frames of most golden sets and results are empty: those are checked once per kind.
-    known = empty(kind)
-    return (
-        known if not len(frame) and frame.dtypes.equals(known.dtypes) else _conformed(frame, kind)
-    )
+    # Most frames of most golden sets and results are empty: no value can be wrong in them.
+    if not len(frame):
+        known = empty(kind)
+        if frame.columns.equals(known.columns):
+            return known
+    return _conformed(frame, kind)
 
 
 def _conformed(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     spec = KINDS[kind]
     names = [*frame.columns]
-    twice = frame.columns[frame.columns.duplicated()].unique().tolist()
+    twice = [] if frame.columns.is_unique else [*frame.columns[frame.columns.duplicated()].unique()]
     missing = [name for name in spec.required if name not in {*names, *spec.made}]
     extra = [name for name in names if name not in spec.dtypes]
     unknown = [name for name in extra if not str(name).startswith(spec.open_prefixes or ("\0",))]
     for wrong, found, allowed in (
-        (twice, "there twice", "each column once"),
+        (twice, "repeated", "each column once"),
         (missing, "missing", f"found {name_list(names)}"),
         (
             unknown,
             "unknown",
-            f"allowed are {[*spec.dtypes, *(f'{one}*' for one in spec.open_prefixes)]}",
+            ", ".join([*(f"{one}*" for one in spec.open_prefixes), *spec.dtypes]),
         ),
     ):
         if wrong:
-            raise DataError(f"columns {name_list(wrong)} are {found}", field=kind, allowed=allowed)
+            raise DataError(f"{found} columns: {name_list(wrong)}", field=kind, allowed=allowed)
     made = {name: make(frame) for name, make in spec.made.items() if name not in frame}
     whole = frame.assign(**made) if made else frame
     columns = {

@@ -154,6 +154,7 @@ LAYOUT = {
              "citation.path"),
     "citations": ("marker", "chunk_id", "doc_id", "heading_path", "citation.kind",
                   "citation.path"),
+    "calls": ("iter",),
 }  # fmt: skip
 
 # Objects inside ours that have rules of their own, and fields that tools write beside ours, of

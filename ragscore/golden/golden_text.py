@@ -104,7 +104,7 @@ def _block(values: Values, column: int) -> str:
 
 def read_golden_text(path: Path) -> GoldenText:
     """Read the text of a golden file that can be loaded, with its line ends and BOM."""
-    return GoldenText(path, read_bytes(path).decode())
+    return GoldenText(path, read_bytes(path).decode(errors="replace"))
 
 
 def write_golden_text(content: GoldenText) -> None:

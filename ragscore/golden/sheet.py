@@ -220,13 +220,19 @@ def add_labels(
     Raises
     ------
     DataError
-        As `Golden.with_labels`; or a row of the file can't be changed alone. Nothing is written.
+        As `Golden.with_labels`; a file of another format, such as CSV: label what `golden.save`
+        writes. Nothing is written.
     """
     path = Path(golden_file).resolve()
     with locked(path.parent):
         golden, text = golden_to_label(path), read_golden_text(path)
-        if [*text.rows] != golden.queries["query_id"].tolist():
-            raise DataError("its rows have no ids", file=path, allowed="a file of golden.save")
+        is_ours = path.name.removesuffix(".gz").endswith((".yaml", ".yml", ".jsonl"))
+        if not is_ours or [*text.rows] != golden.queries["query_id"].tolist():
+            raise DataError(
+                "its rows can't be labelled",
+                file=path,
+                allowed='YAML or JSON lines with ids, as golden.save("golden.yaml") writes them',
+            )
         meant, rows_of = with_labels(golden, sheet), partial[Any](golden_rows, path=path)
         if any("question" in row.values for row in text.rows.values()):  # a chatbot's cases
             meant.queries["answerable"] = meant.queries["answerable"].fillna(True)

@@ -153,23 +153,30 @@ def validate(
     loading["query_id"] = [
         query_at.get(place) for place in zip(loading["file"], loading["line"], strict=True)
     ]
-    found = _violations(golden, catalogue)
+    found, keys = _violations(golden, catalogue), ["query_id", "field"]
+    # what a file states wrongly is lacking too, and loading has said so
+    refused = pd.MultiIndex.from_frame(loading[keys])
+    found = found[
+        ~(found["found"].eq("none") & pd.MultiIndex.from_frame(found[keys]).isin(refused))
+    ]
     alone = str(files[0]) if len(files) == 1 else None
     at: list[tuple[Any, Any]] = [
         places.get((query_id, name), places.get((query_id, ""), (alone, None)))
         for query_id, name in zip(found["query_id"], found["field"], strict=True)
     ]
     found = found.assign(file=[file for file, _ in at], line=[line for _, line in at])
-    parts = [part.reindex(columns=COLUMNS).astype("object") for part in (loading, found)]
-    table = pd.concat(parts, ignore_index=True)
+    table = pd.concat(
+        [part.reindex(columns=COLUMNS).astype("object") for part in (loading, found)],
+        ignore_index=True,
+    )
     dtypes = {name: "Int64" if name == "line" else "str" for name in COLUMNS}
     table = table.assign(severity=table["severity"].fillna("error")).astype(dtypes)
-    position = table["query_id"].map(golden.queries.set_index("query_id")["position"]).fillna(-1)
-    number = table["file"].map({str(file): n for n, file in enumerate(files)}).fillna(0)
-    order = table.assign(number=number, position=position)
-    return order.sort_values(["number", "line", "position"], kind="stable", ignore_index=True)[
-        COLUMNS
-    ]
+    positions = golden.queries.set_index("query_id")["position"]
+    order = table.assign(
+        number=table["file"].map({str(file): n for n, file in enumerate(files)}).fillna(0),
+        position=table["query_id"].map(positions).fillna(-1),
+    ).sort_values(["number", "line", "position"], kind="stable", ignore_index=True)
+    return order[COLUMNS]
 
 
 def _rows(golden: Golden, path: Path) -> Iterator[tuple[Row, str | None]]:
@@ -211,7 +218,9 @@ def _items(golden: Golden, catalogue: pd.DataFrame | None) -> pd.DataFrame:
     found = [
         golden.checks.rename(columns={"text": "found"}),
         tags.rename(columns={"value": "found"}),
-        targets.assign(kind="target", found=targets["target_id"], field=fields),
+        targets.assign(kind="target", found=targets["target_id"], field=fields).drop_duplicates(
+            ["query_id", "level", "target_id"]  # a support is there once for each snippet
+        ),
         *(_expectations(golden)),
         _texts_and_ids(queries),
         _forbidden(golden),

@@ -6,7 +6,6 @@ Queries and passages without an id get one that is made of their text.
 import hashlib
 import unicodedata
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from ragscore.frames.typing import Codes, Flags
 from ragscore.io.files import LONGEST_ID, has_limits
 from ragscore.io.run_records import Batch, Level, Values, series, values_of
 from ragscore.io.source import Problems, as_id, as_text, describe
-from ragscore.io.values import ID_ALLOWED, VERDICTS, as_json, as_number, plain_cell
+from ragscore.io.values import ID_ALLOWED, VERDICTS, as_json, as_number, plain, plain_cell
 
 WIDTHS: dict[str, Any] = {"number": "float64", "whole": "Int64", "rank": "int32"}
 
@@ -47,9 +46,8 @@ class Cells:
         if not is_bad.any():
             return
         row, n = int(is_bad.argmax()), int(is_bad.sum())
-        value = column.iloc[row]
-        is_infinite = isinstance(value, float) and np.isinf(value)  # which `plain_cell` refuses
-        found = found or f"found {describe(value if is_infinite else plain_cell(value))}"
+        # infinite numbers and half surrogate pairs, which `plain_cell` refuses, are shown, too
+        found = found or f"found {describe(plain(column.iloc[row], lambda one: one))}"
         more = f" ({n} of {len(is_bad)} rows are like that)" if n > 1 else ""
         self.problems.add(
             found + more, line=int(self.lines[row]), field=str(column.name), allowed=allowed
@@ -86,19 +84,17 @@ class Cells:
         return found
 
     def numbers(self, column: pd.Series, type: str = "number") -> pd.Series:
-        """Return a column as numbers; texts are none, nor decimals for whole ones."""
-        is_number = is_numeric_dtype(column.dtype) and not is_bool_dtype(column.dtype)
-        floats = (column if is_number else _written(column)).to_numpy("float64", na_value=np.nan)
-        wrong = np.isnan(floats) & column.notna().to_numpy()
+        """Return a column as numbers; other texts are none, nor are decimals whole ones."""
+        known, values = column.notna(), column
+        if is_bool_dtype(column.dtype) or not is_numeric_dtype(column.dtype):
+            texts = column.astype("str").str.strip().str.lower()
+            known, values = known & ~texts.isin(["", "nan"]), _written(texts)
+        floats = values.to_numpy("float64", na_value=np.nan)
+        wrong = np.isnan(floats) & known.to_numpy()
         if type != "number":
             most = 2 ** (31 if type == "rank" else 53)
             is_whole = (np.floor(floats) == floats) & (np.abs(floats) < most)
-            wrong |= ~is_whole & (column.notna().to_numpy() | (type == "rank"))
-        elif not is_number:
-            # NaN as text is no number, and none is meant; 1e999 overflows and is no infinity.
-            odd = np.flatnonzero(wrong | np.isinf(floats))
-            texts = [str(one).strip().lower() for one in column.iloc[odd]]
-            wrong[odd] = ["inf" not in one and one not in ("", "nan") for one in texts]
+            wrong |= ~is_whole & (known.to_numpy() | (type == "rank"))
         allowed = "a finite number" if type == "number" else "a whole number"
         self.report(column, wrong, allowed, drops=self.drops)
         found = np.where(wrong, 1 if type == "rank" else np.nan, floats)
@@ -116,12 +112,13 @@ def _plain_texts(column: pd.Series) -> pd.Series | None:
     return column.astype("str") if is_plain else None
 
 
-def _written(column: pd.Series) -> pd.Series:
-    """Return the numbers that values are written as, NaN for other values."""
-    texts = column.astype("str")
-    with suppress(pa.ArrowInvalid):  # many times as fast, for plain numbers only
-        return pd.Series(pa.array(texts.array).cast(pa.float64()).to_pandas(), column.index)
-    return pd.to_numeric(texts, errors="coerce")
+def _written(texts: pd.Series) -> pd.Series:
+    """Return the numbers that texts say, NaN for others; one that overflows is no infinity."""
+    try:  # many times as fast, for plain numbers only
+        found = pd.Series(pa.array(texts.array).cast(pa.float64()).to_pandas(), texts.index)
+    except pa.ArrowInvalid:
+        found = pd.to_numeric(texts, errors="coerce")
+    return found.mask(np.isinf(found) & ~texts.str.contains("inf", na=False))
 
 
 def _text(value: Any) -> str | None:

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping
 from types import NoneType
 from typing import Any
 
-import pandas as pd
-
 from ragscore.frames.errors import DataError, excerpt, nearest
 from ragscore.frames.schema import (
     CHUNK_ID_NAMES,
@@ -23,7 +21,7 @@ from ragscore.frames.schema import (
     TURN_NAMES,
     role_names,
 )
-from ragscore.io.values import is_list_text, nested, value_at
+from ragscore.io.values import as_number, is_list_text, nested, value_at
 
 Columns = dict[str, str]
 """Role -> column; a column inside another one is called `outer.inner`.
@@ -81,13 +79,6 @@ ANSWERABLE = {
     for name in GOLDEN_ROLES[role].split()
 }
 """Names for what `answerable` says: True where they say the same, False where the opposite."""
-LABEL_NAMES = frozenset(
-    name
-    for role, names in GOLDEN_ROLES.items()
-    if role not in (*_QUERY, *_IDS, "text", "grade")
-    for name in names.split()
-)
-"""Known names of columns with labels, of which others may be misspellings."""
 METRIC_ROLES = ("score.", "reason.", "scorer_error.")
 """Beginnings of the roles of values that another tool computed: `score.<metric>` and the like."""
 ID_ROLES = ("doc_id", "chunk_id")
@@ -125,10 +116,6 @@ _OWN = {
     "golden": {"doc_id": "expecteddocids", "chunk_id": "expectedchunkids", "text": "expectedtexts"}
 }
 """What our files call a role, if not by its name."""
-_GRADES = frozenset(
-    "true false yes no relevant irrelevant partial perfect exact excellent good fair bad high"
-    " medium low e s c i".split()
-) | {"not relevant", "partially relevant", "highly relevant", "non-relevant"}
 
 
 def plain_name(name: str) -> str:
@@ -144,7 +131,7 @@ def _known(roles: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 ROLES = {"results": RESULT_ROLES, "golden": GOLDEN_ROLES}
-_OUR_LABELS = frozenset(
+OUR_LABELS = frozenset(
     (
         "expected_doc_ids", "expected_chunk_ids", "gold_supports", "expected_source_keys",
         "expected_metadata", "expected_substrings", "expected_empty", "required_support_groups",
@@ -154,6 +141,12 @@ _OUR_LABELS = frozenset(
 _KNOWN = {side: _known(roles) for side, roles in ROLES.items()}
 _ANY_IDS = {plain_name(name) for names in _IDS.values() for name in names.split()}
 _OF_SCORES = {*_KNOWN["results"]["rank"], *_KNOWN["results"]["score"]}
+_BESIDE = {
+    "results": {one for role in ("rank", "score", "text", "repeat")
+                for one in _KNOWN["results"][role]},
+    "golden": {*_KNOWN["golden"]["grade"]},
+}  # fmt: skip
+"""Names of columns beside which a bare `id` is a document's."""
 _OTHER: dict[str, tuple[str, str, str, set[str], set[str]]] = {
     "golden": ("results", "results", "expected", {"grade"}, _OF_SCORES),
     "results": ("golden", "labels", "returned", {"rank", "score", "answer"},
@@ -174,24 +167,20 @@ def kind_of(value: Any) -> str:
         return "mapping"
     if isinstance(value, list) or is_list_text(value):
         return "list"
-    text = str(value)
-    if text.strip().lower() in ("true", "false", "yes", "no"):
+    text = str(value).strip()
+    if text.lower() in ("true", "false", "yes", "no"):
         return "flag"
-    try:
-        return "fraction" if float(text) % 1 else "number"
-    except (ValueError, OverflowError):
-        return "long" if len(text) > 200 or text.count(" ") > 7 or "\n" in text else "id"
+    if text.lstrip("+-").isdecimal():
+        return "number"
+    if as_number(text) is not None:
+        return "fraction"
+    return "long" if len(text) > 200 or text.count(" ") > 7 or "\n" in text else "id"
 
 
-def called(name: str, side: str, *roles: str) -> bool:
-    """Return True if a column is called as those of these roles are; a bare `id` is of anything."""
-    names = {one for role in roles or ROLES[side] for one in _KNOWN[side][role]}
-    return plain_name(name) in names - {"id"}
-
-
-def names_ids(names: Iterable[str], side: str) -> bool:
-    """Return True if one of these columns is called as columns with ids are."""
-    return any(called(name, side, *ID_ROLES) and name != "text" for name in names)
+def called(names: Iterable[str], side: str, *roles: str) -> list[str]:
+    """Return the columns that are called as those of these roles; a bare `id` is of anything."""
+    known = {one for role in roles or ROLES[side] for one in _KNOWN[side][role]} - {"id"}
+    return [name for name in names if plain_name(name) in known]
 
 
 def names_query(names: Iterable[str]) -> bool:
@@ -201,16 +190,10 @@ def names_query(names: Iterable[str]) -> bool:
     return bool(plain & known) or all(plain & {*_KNOWN["results"][role]} for role in PLACE)
 
 
-def has_labels(names: Iterable[str]) -> bool:
-    """Return True if one of these fields states a label as our golden file does."""
-    return any(str(name) in _OUR_LABELS for name in names)
-
-
 def may_be(names: Iterable[str], side: str) -> bool:
     """Return True if the names of columns alone make a table results, or a golden set."""
-    says = [role for role in SAYS[side] if role != "query"]
-    names = [*names]
-    return names_query(names) and any(called(name, side, *says) for name in names)
+    names, says = [*names], [role for role in SAYS[side] if role != "query"]
+    return names_query(names) and bool(called(names, side, *says))
 
 
 def resolve(
@@ -246,20 +229,19 @@ def resolve(
         order = ["grade", *order]
     for role in order:
         needs_ids = role == "grade" and not {*ID_ROLES} & roles.keys()
-        if role in {*given, *roles} or (needs_ids and not names_ids(fields, "golden")):
+        if role in {*given, *roles} or (needs_ids and not called(fields, "golden", *ID_ROLES)):
             continue
         if (found := _column_of(role, roles, fields, side, where)) is not None:
             roles[role] = found
     if side == "results":
         roles |= {one: one for one in fields if one.startswith(METRIC_ROLES) and one not in roles}
-    _drop_own_id(roles, given, fields, side)
     is_named = roles.keys() & {"query_id", "query"} or {*PLACE} <= roles.keys()
     says = [role for role in roles if role in SAYS[side] or role.startswith(METRIC_ROLES)]
     if not (is_named and says):
         raise unsettled(fields, roles, side, where, kind)
     if side == "golden" and says == ["query"]:
         returned = [role for role in ROLES["results"] if role not in _QUERY]
-        if "query_id" not in roles or any(called(name, "results", *returned) for name in fields):
+        if "query_id" not in roles or called(fields, "results", *returned):
             raise unsettled(fields, roles, side, where, kind)
     if not {*ID_ROLES} & given.keys():
         _refuse_other_side(roles, fields, side, where)
@@ -274,6 +256,10 @@ def _column_of(
     """Return the column of a role, None if no name tells one."""
     own, names = _OWN.get(side, {}).get(role, plain_name(role)), _KNOWN[side][role]
     plain = {one: plain_name(one) for one in fields}
+    if role in ID_ROLES and not _BESIDE[side] & {*plain.values()}:
+        # nothing tells that a bare `id` is a document's: then it is the record's own
+        scalars = [one for one in plain if kind_of(fields[one]) not in ("list", "mapping")]
+        plain |= {one: "" for one in scalars if plain[one] == "id"}
     every = [
         one
         for name in names
@@ -314,21 +300,7 @@ def _fits(role: str, column: str, value: Any) -> bool:
         return bool({*ID_ROLES} & inner_roles(items[0], "doc_id").keys())
     if role == "citations":  # accepted answers are texts with blanks
         return not any(isinstance(one, str) and " " in one.strip() for one in items)
-    if role == "grade" and plain_name(column) == "score":  # one of 2.5 is a system's
-        return isinstance(value, int) or str(value).lstrip("-").isdigit()
     return True
-
-
-def _drop_own_id(
-    roles: Columns, given: Mapping[str, Any], fields: Mapping[str, Any], side: str
-) -> None:
-    """Take a bare `id` for a document's only beside what tells of one: else it is the record's."""
-    beside = {"rank", "score", "text", "repeat"} if side == "results" else {"grade"}
-    for role in ID_ROLES:
-        is_bare = plain_name(roles.get(role, "")) in ("id", "_id") and role not in given
-        is_one = is_bare and kind_of(fields[roles[role]]) not in ("list", "mapping")
-        if is_one and not beside & roles.keys():
-            del roles[role]
 
 
 def _ask(role: str, roles: Columns, fields: Mapping[str, Any], side: str, where: str) -> None:
@@ -400,21 +372,6 @@ def _paths(value: Any, column: str) -> Columns:
     return paths or {"answer": f"{column}.???"}
 
 
-def grade_columns(frame: pd.DataFrame, names: Iterable[str], query: pd.Series) -> list[str]:
-    """Return columns that may grade judgements: they differ within a query.
-
-    They hold numbers, flags, or words for grades.
-    """
-    found = []
-    for name in names:
-        words = frame[name].dropna().astype("str").str.strip().str.lower()
-        kinds = {*map(kind_of, words.unique())}
-        is_grade = kinds <= {"number", "flag", "fraction"} or words.isin(_GRADES).all()
-        if is_grade and len(words) and (words.groupby(query, sort=False).nunique() > 1).any():
-            found.append(name)
-    return found
-
-
 def are_means(value: Any) -> bool:
     """Return True for metrics with their means by system, which are no documents by query."""
     inner = [*value.values()] if isinstance(value, Mapping) else []
@@ -456,11 +413,11 @@ def _refuse_other_side(roles: Columns, fields: Mapping[str, Any], side: str, whe
 def inner_roles(hit: Mapping[str, Any], role: str) -> Columns:
     """Return role -> field of a hit that is a mapping; a bare `id` has the given role."""
     plain = {plain_name(name): name for name in hit}
-    roles: Columns = {}
-    for name in (*ID_ROLES, "rank", "score", "text"):
-        known = [one for one in _KNOWN["results"][name] if one in plain and one != "id"]
-        if known:
-            roles[name] = plain[known[0]]
+    roles: Columns = {
+        name: plain[known[0]]
+        for name in (*ID_ROLES, "rank", "score", "text")
+        if (known := [one for one in _KNOWN["results"][name] if one in plain and one != "id"])
+    }
     if "id" in plain and not roles.keys() & {*ID_ROLES}:
         roles[role] = plain["id"]
     return roles
@@ -474,18 +431,12 @@ def check_columns(columns: Columns, fields: Mapping[str, Any], side: str, where:
         if not isinstance(column, (str, NoneType)):
             allowed = "role -> column, or None for no column"
             raise DataError(f"{role!r}: {column!r}", file=where, field="columns", allowed=allowed)
-        if column is None or column in fields or value_at(dict(fields), column) is not None:
-            continue
-        outer = column.partition(".")[0]
-        inner = nested(fields.get(outer))
-        inner = inner[0] if isinstance(inner, list) and inner else inner
-        inside = [f"{outer}.{name}" for name in inner] if isinstance(inner, dict) else []
-        if column not in inside:
+        if not (column is None or column in fields or value_at(fields, column) is not None):
             raise DataError(
                 f"no column {excerpt(column)} for {role}", file=where, field="columns",
-                allowed=nearest(column, inside or fields, "there are"),
+                allowed=nearest(column, fields, "there are"),
             )  # fmt: skip
-    if called(str(columns.get("answerable")), "golden", "should_refuse"):
+    if called([str(columns.get("answerable"))], "golden", "should_refuse"):
         raise DataError(
             f"{columns['answerable']!r} says the opposite of answerable", file=where,
             field="columns", columns={"should_refuse": columns["answerable"]},
@@ -499,12 +450,8 @@ def is_role(role: str, side: str) -> bool:
 
 def unknown_role(role: str, side: str, where: str | None = None) -> DataError:
     """Return the error of an unknown role, with the one that was probably meant."""
-    other = "golden" if side == "results" else "results"
-    meant = next((one for one in ROLES[side] if called(str(role), side, one)), None)
     known = [*ROLES[side], *(["score.<metric>"] if side == "results" else [])]
-    allowed = f"did you mean {meant}?" if meant else nearest(role, known, "roles are")
-    if role in ROLES[other]:
-        allowed = f"rs.load_{other} takes it; {allowed}"
+    allowed = nearest(role, known, "roles are")
     return DataError(f"no role {excerpt(role)}", file=where, field="columns", allowed=allowed)
 
 
@@ -516,9 +463,11 @@ def unsettled(
     It shows the first record and a `columns=` to complete.
     """
     query = "query" if "query" in roles and "query_id" not in roles else "query_id"
-    wanted, what, more = "doc_id", "results", "answer for answers"
+    wanted, what, more, option = "doc_id", "results", "answer for answers", "--columns"
     if side == "golden":
-        what, more = "golden files", "grade or answerable for labels"
+        what, more, option = (
+            "golden files", "grade or answerable for labels", "--golden-columns",
+        )  # fmt: skip
         if "answer" in fields and "doc_id" not in roles:
             wanted, more = "reference_answer", f"doc_id, {more}"
     column = "answer" if wanted == "reference_answer" else roles.get(wanted, "???")
@@ -526,7 +475,8 @@ def unsettled(
     shown += [f"and {len(fields) - 12} more"] if len(fields) > 12 else []
     return DataError(
         f"fits no format of {what} ({kind}); the first record is {', '.join(shown) or 'empty'}",
-        file=where, field="format", allowed=f"(also chunk_id, {more}), or a `format`",
+        file=where, field="format",
+        allowed=f"in rs.load_{side}, or {option} (also chunk_id, {more}); or a `format`",
         columns={query: roles.get(query, "???"), wanted: column},
     )  # fmt: skip
 

@@ -6,6 +6,7 @@ fits several formats or none is an error that names the candidates and the `form
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from typing import Any
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
-from ragscore.io.columns import has_labels
 from ragscore.io.files import open_bytes, open_parquet
 from ragscore.io.source import json_fields, refuse_depth
 
@@ -133,8 +133,9 @@ class Format:
         Load options that only some formats have.
     suffixes
         Endings of paths that mean it when it is written.
-    fields
-        The fields of a record, for a reader that also takes files without those that `fits` needs.
+    may_be
+        Says of a file that nothing fits if it is probably of this format: its reader tells the
+        line and field that are wrong.
     has_tags
         True if a file's tags name its runs: another file may have the same ones.
     keeps
@@ -149,7 +150,7 @@ class Format:
     about: tuple[str, ...] = ("", "")
     options: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
-    fields: frozenset[str] = frozenset()
+    may_be: Callable[[Sample], bool] = lambda seen: False
     has_tags: bool = False
     keeps: str = ""
 
@@ -181,14 +182,15 @@ def sample(path: Path) -> Sample:
     for mark, kind in _BINARY.items():
         if begin.startswith(mark):
             return Sample(path, kind)
-    text = begin.decode("utf-8-sig", errors="replace")
-    lines = [line for line in text.splitlines() if line.strip()]
-    line = next((line for line in lines if not line.lstrip().startswith("#")), "".join(lines[:1]))
+    text = begin.decode("utf-8-sig", errors="replace").replace("\r", "\n")
+    found = _LINE.search(text) or re.search(r"\S.*", text)
+    line = found[0] if found else ""
     name = path.name.removesuffix(".gz")
     if not line or name.endswith((".yaml", ".yml")):
         return Sample(path, "yaml" if line else "empty", line=line)
     first = _json(line)
-    if isinstance(first, dict) and not (first and name.endswith(".json") and len(lines) == 1):
+    is_alone = found is not None and not text[found.end() :].strip()
+    if isinstance(first, dict) and not (first and name.endswith(".json") and is_alone):
         return Sample(path, "jsonl", frozenset(first), first, line, text)
     if line.lstrip()[0] in "[{":
         whole = first if first is not None else _json(text)
@@ -207,6 +209,7 @@ def sample(path: Path) -> Sample:
     return Sample(path, "text", frozenset(cells) if len(cells) > 1 else frozenset(), line=line)
 
 
+_LINE = re.compile(r"^[^\S\r\n]*[^#\s].*", re.MULTILINE)
 _BINARY = {b"SQLite format 3\0": "sqlite", b"PAR1": "parquet", b"PK\x03\x04": "zip"}
 
 
@@ -218,17 +221,11 @@ def _json(text: str) -> Any:
 
 
 def choose_format(
-    seen: Sample,
-    formats: list[Format],
-    name: str | None,
-    what: str,
-    table: Format,
-    own: Format | None = None,
+    seen: Sample, formats: list[Format], name: str | None, what: str, table: Format
 ) -> Format:
     """Return the format called `name`, else the only one that a sample fits.
 
-    What fits none is a `table`, if it has columns. `own` is the first choice for files that may be
-    ours, since its reader names line and field; without it whatever fits none is a table.
+    What fits none is of the format that it may be, else a `table`, if it has columns.
 
     Raises
     ------
@@ -242,41 +239,25 @@ def choose_format(
                 f"unknown format {excerpt(name)}", field="format", allowed=nearest(name, by_name)
             )
         return by_name[name]
-    sure = [int(one.fits(seen)) for one in formats]
-    fitting = [one for one, n in zip(formats, sure, strict=True) if n == max(sure) > 0]
+    if seen.kind == "empty":
+        raise DataError("the file is empty", file=seen.path, allowed="at least one record")
+    sure = {one.name: int(one.fits(seen)) for one in formats}
+    fitting = [one for one in formats if sure[one.name] == max(sure.values()) > 0]
+    lines = [one for names, one in NOT_READ.items() if seen.has(*names.split())]
+    if not fitting and not lines:
+        is_table = seen.kind == "frame" or (seen.keys and seen.kind in TABLES)
+        fitting = [one for one in formats if one.may_be(seen)] or [table] * bool(is_table)
     if len(fitting) == 1:
         return fitting[0]
-    allowed = "pass format= to choose"
+    allowed = f"pass format=, one of {', '.join(by_name)}"
     if fitting:
         found = f"fits {len(fitting)} formats: {', '.join(one.name for one in fitting)}"
-    elif seen.kind == "empty":
-        raise DataError("the file is empty", file=seen.path, allowed="at least one record")
-    elif lines := [lines for names, lines in NOT_READ.items() if seen.has(*names.split())]:
+    elif lines:
         found, allowed = "a file of another tool that isn't read as it is", f"its rows: {lines[0]}"
-    elif own is not None and _may_be_ours(seen, own, what, table):
-        return own
-    elif own is None or (seen.keys and seen.kind in TABLES):
-        return table
     else:
         shown = f"with {', '.join(sorted(seen.keys)[:12])}" if seen.keys else repr(seen.line[:60])
         found = f"fits no format of {what} ({seen.kind} {shown})"
-        allowed = f"pass format=, one of {', '.join(by_name)}"
     raise DataError(found, file=seen.path, field="format", allowed=allowed)
-
-
-def _may_be_ours(seen: Sample, own: Format, what: str, table: Format) -> bool:
-    """Return True for a file that is named .yaml, or .jsonl with fields of ours."""
-    name = seen.path.name.removesuffix(".gz")
-    if seen.kind == "folder" or not name.endswith((".jsonl", ".yaml", ".yml")):
-        return False
-    ours = (seen.keys & own.fields) - {"conversation", "turn"}  # tables have these, too
-    is_table, is_ours = table.fits(seen), bool(ours - {"query"})
-    if what == "results":
-        is_sure = len(ours) > 1 and bool(ours - {"query", "query_id"})
-        is_ours = is_sure or (is_ours and not has_labels(seen.keys) and not is_table)
-    else:
-        is_ours &= not is_table
-    return not seen.keys or seen.kind in ("yaml", "text") or is_ours
 
 
 DELIMITERS = ",\t;|"

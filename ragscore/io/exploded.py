@@ -9,13 +9,14 @@ Elasticsearch, OpenSearch, Pinecone, Qdrant, Weaviate, Chroma and Vespa by one l
 Nothing of them is imported.
 """
 
+import math
 from collections.abc import Mapping
 from itertools import chain, zip_longest
-from operator import ne
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.cells import Cells, column_of, own_columns_of
@@ -24,24 +25,8 @@ from ragscore.io.run_records import fields_of
 from ragscore.io.values import LIST_ALLOWED, is_list_text, nested, plain_cell, value_at
 
 _SCALARS = (bool, int, float, str, type(None), np.generic)
-
-
-Hit = dict[str, Any]
-_PATHS = {
-    "doc_id": "_id id uuid _additional.id node_id id_ metadata.source meta.source",
-    "score": "_score score relevance _additional.score _additional.certainty metadata.score",
-    "text": "text page_content content document _source.text _source.content payload.text"
-    " payload.content metadata.text fields.text properties.text",
-}
-"""Our name -> the places of a hit that have it, the surest first."""
-_LISTS = (
-    "hits.hits", "matches", "result.points", "points", "result", "root.children", "objects",
-)  # fmt: skip
-"""Where responses have their lists: Elasticsearch, Pinecone, Qdrant, Vespa, Weaviate's client."""
-_FIELDS = ("node_id", "id_", "id", "text", "page_content", "content", "metadata", "meta")
-_ABOUT = ("metadata", "meta", "payload", "_source", "fields", "properties")
-_RAW = {"_source", "payload", "page_content", "_additional"}
-"""Fields that only hits have which are as an engine or a framework returned them."""
+_PAIRS = ([str, float], [str, int], [int, float])
+"""Types of an id and its score; two texts, or two whole numbers, are two ids."""
 
 
 class Items(NamedTuple):
@@ -57,19 +42,24 @@ class Items(NamedTuple):
     lines: Codes
 
 
+class _Cell(NamedTuple):
+    """What one cell lists, the numbers that it has of each, and how many items each call has."""
+
+    items: list[Any] | None
+    numbers: list[Any] | None = None
+    sizes: list[int] | None = None
+    is_bad: bool = False
+
+
 def is_listed(column: pd.Series) -> bool:
     """Return True if a cell is a list or mapping, also one as text, or if none is known."""
     known = column.dropna()
-    if isinstance(known.dtype, pd.CategoricalDtype):
-        known = known.astype("str")
-    if isinstance(known.dtype, pd.StringDtype):
-        return not len(known) or bool(known.str.startswith(("[", "{")).any())
-    if known.dtype != object:
-        return False
-    return not len(known) or any(
-        one.lstrip()[:1] in ("[", "{") if isinstance(one, str) else not isinstance(one, _SCALARS)
-        for one in known
-    )
+    if known.dtype == object:
+        is_list = [not isinstance(o, _SCALARS) or str(o).startswith(("[", "{")) for o in known]
+        return not is_list or any(is_list)
+    if is_numeric_dtype(known.dtype) or not len(known):
+        return not len(known)
+    return bool(known.astype("str").str.startswith(("[", "{")).any())
 
 
 def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "score") -> Items:
@@ -79,43 +69,36 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
     says nothing, and a list in a list holds alternatives.
     """
     is_ranked = beside == "score"
+    if not columns:
+        none = np.zeros(0, np.int64)
+        return Items(np.zeros(len(cells.lines), bool), none, {}, None, none)
     main = next(role for role in (*ID_ROLES, "text", *columns) if role in columns)
     if not any(map(is_listed, columns.values())):
         return _items(columns, main, cells)
-    others = {role: [_listed(one, is_ranked) for one in column] for role, column in columns.items()}
-    every, numbers, sizes = others.pop(main), dict[int, list[Any]](), dict[int, list[int]]()
-    is_bad = np.zeros(len(every), bool)
-    for at, items in enumerate(every):
-        if isinstance(items, dict):
-            every[at], numbers[at], is_bad[at] = _by_number(items, is_ranked)
-        elif is_ranked and items and isinstance(items[0], list):
-            if all(map(_is_pair, items)):
-                every[at], numbers[at] = ([*part] for part in zip(*items, strict=True))
-            else:
-                every[at], sizes[at] = _joined(items)
-        elif items and len(items) == 1:
-            is_bad[at] = is_list_text(items[0])
+    every = {role: [_cell(one, is_ranked) for one in column] for role, column in columns.items()}
+    mine = every.pop(main)
+    is_bad = [one.is_bad for one in mine]
     cells.report(columns[main], is_bad, f"{LIST_ALLOWED}, or a mapping id -> score")
-    lengths = np.array([len(one or ()) for one in every], np.int64)
+    lists = {role: [one.items for one in of] for role, of in every.items()}
+    if any(one.numbers is not None for one in mine):
+        # of ids without a grade, beside some with one, each is 1
+        rest = None if is_ranked else [1]
+        lists[beside] = [rest if one.items and not one.numbers else one.numbers for one in mine]
+    lengths = np.array([len(one.items or ()) for one in mine], np.int64)
     row = np.repeat(np.arange(len(lengths)), lengths)
-    held = [*chain.from_iterable(one or () for one in every)]
+    held = [*chain.from_iterable(one.items or () for one in mine)]
     if held and {*map(type, held)} == {dict}:
         found = _objects(held, main, cells.lines[row], cells, columns[main].name)
     else:
         found = {main: column_of(held)}
-    if numbers:  # of ids without a grade, beside some with one, each is 1
-        rest = None if is_ranked else [1]
-        others[beside] = [numbers.get(at, rest if one else None) for at, one in enumerate(every)]
-    is_known = np.array([one is not None for one in every], bool)
-    for role, values in others.items():
-        for at in sizes:
-            if values[at] and all(isinstance(one, list) for one in values[at]):
-                values[at] = _joined(values[at])[0]
+    is_known = np.array([one.items is not None for one in mine], bool)
+    for role, values in lists.items():
         is_known |= [one is not None for one in values]
         column = columns.get(role, columns[main])
         found[role] = _beside(values, lengths, column, role, cells, is_one_for_all=not is_ranked)
-    calls = _calls(sizes, lengths) if sizes else None
-    if calls is not None:
+    calls = None
+    if any(one.sizes for one in mine):
+        calls = _calls([one.sizes or [len(one.items)] if one.items else [] for one in mine])
         found["call"] = pd.Series(np.repeat(calls["call"].to_numpy(), calls["n_hits"]))
     for role, one in found.items():
         one.name = columns.get(role, columns[main]).name
@@ -132,33 +115,41 @@ def _items(columns: Mapping[str, pd.Series], main: str, cells: Cells) -> Items:
     return Items(is_known, row, taken, None, cells.lines[row])
 
 
-def _by_number(numbers: dict[str, Any], is_ranked: bool) -> tuple[list[str], list[Any], bool]:
-    """Return the ids of a mapping, the highest first if ranked, and their numbers.
+def _cell(cell: Any, is_ranked: bool) -> _Cell:
+    """Return what a cell lists; one value is a list of one, and None of none.
 
-    The last value is True if scores are no numbers.
+    An id with a fraction, or a text with a number, is a pair; other lists in a list are calls.
     """
-    if not is_ranked:
-        return [*numbers], [*numbers.values()], False
-    values = numbers.values()
-    if not {*map(type, values)} <= {int, float} or any(map(ne, values, values)):  # or NaN
-        return [], [], True
-    falling = sorted(values, reverse=True)
-    is_sorted = falling == [*values]
-    ids = [*numbers] if is_sorted else sorted(numbers, key=numbers.__getitem__, reverse=True)
-    return ids, falling, False
+    value = cell.tolist() if isinstance(cell, np.ndarray) else cell
+    is_plain = type(value) is list and (not value or isinstance(value[0], _SCALARS))
+    are_numbers = type(value) is dict and _are_numbers(value)
+    if not (is_plain or are_numbers):
+        value = hits_of(value) if is_ranked else nested(plain_cell(value))
+    if isinstance(value, dict):
+        ids, numbers = [*value], [*value.values()]
+        falling = is_ranked and (are_numbers or _are_numbers(value)) and sorted(numbers)[::-1]
+        if falling and falling != numbers:
+            ids = sorted(value, key=value.__getitem__, reverse=True)
+        return _Cell(ids, falling or numbers, is_bad=is_ranked and falling is False)
+    if not isinstance(value, list):
+        return _Cell(None if value is None else [value], is_bad=is_list_text(value))
+    if not (is_ranked and value and isinstance(value[0], list)):
+        return _Cell(value)
+    if all(isinstance(one, list) and [*map(type, one)] in _PAIRS for one in value):
+        return _Cell([one for one, _ in value], [number for _, number in value])
+    calls = [one if isinstance(one, list) else [one] for one in value]
+    return _Cell([*chain.from_iterable(calls)], None, [*map(len, calls)])
 
 
-def _joined(lists: list[Any]) -> tuple[list[Any], list[int]]:
-    """Return the items of several calls, and how many each has; one alone is a call of its own."""
-    calls = [one if isinstance(one, list) else [one] for one in lists]
-    return [*chain.from_iterable(calls)], [*map(len, calls)]
+def _are_numbers(scores: dict[str, Any]) -> bool:
+    values = scores.values()
+    return {*map(type, values)} <= {int, float} and not math.isnan(sum(values))
 
 
-def _calls(sizes: dict[int, list[int]], lengths: Codes) -> pd.DataFrame:
+def _calls(sizes: list[list[int]]) -> pd.DataFrame:
     """Return the calls of each row, with those that found nothing."""
-    each = [sizes.get(at, [n] if n else []) for at, n in enumerate(lengths.tolist())]
-    rows = np.repeat(np.arange(len(each)), [*map(len, each)])
-    calls = pd.DataFrame({"row": rows, "n_hits": [*chain.from_iterable(each)]})
+    rows = np.repeat(np.arange(len(sizes)), [*map(len, sizes)])
+    calls = pd.DataFrame({"row": rows, "n_hits": [*chain.from_iterable(sizes)]})
     return calls.assign(call=(calls.groupby("row").cumcount() + 1).astype("int32"))
 
 
@@ -181,31 +172,6 @@ def _beside(
     return column_of([*chain.from_iterable(each)])
 
 
-def _listed(cell: Any, is_ranked: bool) -> Any:
-    """Return a cell as its list or mapping; one value as a list, None where there is none."""
-    cell = cell.tolist() if isinstance(cell, np.ndarray) else cell
-    if type(cell) is list and (not cell or isinstance(cell[0], _SCALARS)):
-        return cell
-    if type(cell) is dict and {*map(type, cell.values())} <= {int, float}:
-        return cell
-    value = nested(plain_cell(cell))
-    if not isinstance(value, (list, dict)):
-        return None if value is None else [value]
-    hits = hits_in(value) if is_ranked else None
-    if hits is None and is_ranked and isinstance(value, dict):
-        inner = [one for one in value.values() if isinstance(one, list)]
-        if len(inner) == 1 and (not inner[0] or type(inner[0][0]) is dict):
-            return inner[0]
-    return value if hits is None else hits
-
-
-def _is_pair(value: Any) -> bool:
-    """Return True for an id with its score, a fraction or beside a text; else they are two ids."""
-    if not (isinstance(value, list) and len(value) == 2):
-        return False
-    return isinstance(value[1], float) or (type(value[1]) is int and isinstance(value[0], str))
-
-
 def _objects(
     items: list[dict[str, Any]], role: str, lines: Codes, cells: Cells, name: Any
 ) -> dict[str, pd.Series]:
@@ -226,67 +192,66 @@ def _objects(
 
 # Hits as frameworks and search engines return them
 
+_PATHS = {
+    "doc_id": "_id id uuid _additional.id node_id id_ metadata.source meta.source",
+    "score": "_score score relevance _additional.score _additional.certainty metadata.score",
+    "text": "text page_content content document _source.text _source.content payload.text"
+    " payload.content metadata.text fields.text properties.text",
+    "metadata": "metadata meta payload _source fields properties",
+}
+"""Our name -> the places of a hit that have it, the surest first."""
+_LISTS = (
+    "hits.hits", "hits", "matches", "result.points", "points", "result", "root.children",
+    "objects", "data.Get",
+)  # fmt: skip
+"""Where responses have their lists: Elasticsearch, Pinecone, Qdrant, Vespa, Weaviate."""
+_CHROMA = {"id": "ids", "score": "distances", "document": "documents", "metadata": "metadatas"}
+_ATTRIBUTES = ("node_id", "id_", "id", "text", "page_content", "content", "metadata", "meta")
+_RAW = {"_source", "payload", "page_content", "_additional"}
+"""Fields that only hits have which are as an engine or a framework returned them."""
 
-def hits_in(value: Any) -> list[Hit] | None:
-    """Return the hits of an engine's response, or of a list of them or of a framework's documents.
 
-    None for anything else.
+def hits_of(cell: Any) -> Any:
+    """Return the hits in an engine's response, or a framework's documents, as mappings.
+
+    Any other cell is as its source has it, a text with a list or a mapping as what it holds.
     """
-    if isinstance(value, Mapping):
-        return response_hits(value)
-    is_list = isinstance(value, (list, tuple)) and value and _document(value[0]) is not None
-    hits = [hit for one in value if (hit := _document(one)) is not None] if is_list else []
-    return hits if hits and len(hits) == len(value) else None
+    value = nested(plain_cell(cell))
+    found = response_hits(value) if isinstance(value, dict) else value
+    if not (isinstance(found, list) and found):
+        return value if found is None else found
+    is_plain = found is value and isinstance(found[0], dict) and not _RAW & found[0].keys()
+    hits = [None] if is_plain else [*map(_hit, found)]
+    return value if None in hits else hits
 
 
-def _document(value: Any) -> Hit | None:
-    if isinstance(value, Mapping):
-        return _hit(value) if _RAW & value.keys() and _is_hit(value) else None
-    held = getattr(value, "node", None) or value
-    known = {name: one for name in _FIELDS if (one := getattr(held, name, None)) is not None}
-    if not any(isinstance(known.get(name), str) for name in ("page_content", "content", "text")):
-        return None
-    return _hit(known | {"score": getattr(value, "score", None)})
-
-
-def response_hits(value: Mapping[str, Any]) -> list[Hit] | None:
+def response_hits(value: Mapping[str, Any]) -> list[Any] | None:
     """Return the hits of a search engine's response; None for another mapping."""
-    if not {*map(type, value.values())} & {list, dict}:
-        return None
-    if "ids" in value and value.keys() & {"distances", "documents", "metadatas"}:
-        return _chroma(value)
-    classes = value_at(value, "data.Get")  # of Weaviate's GraphQL
-    lists = [*classes.values()] if isinstance(classes, Mapping) else []
-    for one in [*(value_at(value, path) for path in _LISTS), *lists]:
-        if isinstance(one, list) and all(map(_is_hit, one)):
-            return [_hit(hit) for hit in one]
+    ids = value.get("ids")
+    if isinstance(ids, list) and len(ids) == 1 and isinstance(ids[0], list):
+        # Chroma's parallel lists for one query; of distances the smallest comes first
+        lists = ((value.get(name) or [[]])[0] for name in _CHROMA.values())
+        hits = [dict(zip(_CHROMA, one, strict=True)) for one in zip_longest(*lists)]
+        return [one | {"score": one["score"] and -one["score"]} for one in hits]
+    for path in _LISTS:
+        found = value_at(value, path)
+        if path == "data.Get" and isinstance(found, dict):  # by the name of a class
+            found = next(iter(found.values()), None)
+        if isinstance(found, list) and all(isinstance(one, dict) and _hit(one) for one in found):
+            return found
     return None
 
 
-def _is_hit(value: Any) -> bool:
-    return isinstance(value, Mapping) and _first(value, "doc_id") is not None
-
-
-def _hit(value: Mapping[str, Any]) -> Hit:
-    about = next((one for name in _ABOUT if isinstance(one := value.get(name), Mapping)), {})
-    found = {name: one for name in _PATHS if (one := _first(value, name)) is not None}
-    return found | {"metadata": dict(about)}
-
-
-def _first(value: Mapping[str, Any], name: str) -> Any:
-    found = (value_at(value, path) for path in _PATHS[name].split())
-    return next((one for one in found if one is not None and not isinstance(one, dict)), None)
-
-
-def _chroma(value: Mapping[str, Any]) -> list[Hit] | None:
-    """Return the hits of the one query that Chroma's parallel lists answer."""
-    names = ("ids", "distances", "documents", "metadatas")
-    if len(value["ids"]) != 1:
-        return None
-    lists = (one[0] if (one := value.get(name)) else [] for name in names)
-    return [
-        {"doc_id": own, "text": text, "metadata": about or {},
-         # of distances the smallest comes first
-         "score": None if distance is None else -distance}
-        for own, distance, text, about in zip_longest(*lists)
-    ]  # fmt: skip
+def _hit(value: Any) -> dict[str, Any] | None:
+    """Return a hit with our names; None for a mapping without an id, or no document's object."""
+    held, found = value, dict[str, Any]()
+    if not isinstance(value, dict):
+        node = getattr(value, "node", None) or value
+        held = {name: getattr(node, name, None) for name in _ATTRIBUTES}
+        held["score"] = getattr(value, "score", None)
+    for name, paths in _PATHS.items():
+        each = (value_at(held, path) for path in paths.split())
+        fitting = (one for one in each if isinstance(one, dict) == (name == "metadata"))
+        found[name] = next((one for one in fitting if one is not None), None)
+    is_hit = found["doc_id"] is not None if held is value else isinstance(found["text"], str)
+    return found if is_hit else None

@@ -6,7 +6,6 @@ sets the limit for all that one load opens. Files outside of a store are written
 """
 
 import gzip
-import io
 import json
 import math
 import os
@@ -16,12 +15,11 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
-import numpy as np
 import pyarrow as pa
 
 from ragscore.frames.data import DataError, Results
@@ -111,19 +109,13 @@ def naming(file: Path | str) -> Iterator[None]:
 # Bytes, text and lines
 
 
-class _Unpacked(io.RawIOBase):
+class _Unpacked(gzip.GzipFile):
     """The content of a gzip file, which ends in an error where there is too much of it."""
 
-    def __init__(self, packed: BinaryIO, path: Path) -> None:
-        self.unpacked, self.path = gzip.GzipFile(fileobj=packed), path
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        n = self.unpacked.readinto(buffer)
-        check_unpacked(self.unpacked.tell(), self.path)
-        return n
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        check_unpacked(self.tell(), Path(str(self.name)))
+        return data
 
 
 @contextmanager
@@ -137,9 +129,9 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """
     check_regular(path)
     try:
-        with path.open("rb") as raw:
-            is_packed = path.suffix == ".gz"
-            yield io.BufferedReader(_Unpacked(raw, path), 1 << 20) if is_packed else raw
+        opening: Any = _Unpacked(path) if path.suffix == ".gz" else path.open("rb")
+        with opening as opened:
+            yield opened
     except (OSError, EOFError, zlib.error) as error:
         told = error.args[-1] if error.args else error
         raise DataError(f"can't be read: {told}", file=path) from error
@@ -148,7 +140,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
 def read_bytes(path: Path) -> bytes:
     """Return the content of a file, unpacked if it ends in .gz."""
     with open_bytes(path) as opened:
-        return opened.read()
+        return b"".join(iter(lambda: opened.read(BLOCK_BYTES), b""))
 
 
 def read_text(path: Path) -> str:
@@ -229,12 +221,6 @@ def lines_of(block: bytes, path: Path, begin: int = 1) -> list[str]:
     return text_of(block, path, begin).split("\n")
 
 
-def longest_line(data: bytes) -> int:
-    """Return the number of bytes of the longest line."""
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
-    return int(np.diff(ends, prepend=-1, append=len(data)).max())
-
-
 # Parquet
 
 
@@ -300,10 +286,6 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
             staging.replace(file)
         finally:
             staging.unlink(missing_ok=True)
-        with suppress(OSError):  # where a system can open folders
-            folder = os.open(file.parent, os.O_RDONLY)
-            os.fsync(folder)
-            os.close(folder)
     except OSError as error:
         kept = "the file there is as it was" if name.exists() else "nothing was written"
         found = f"can't be written ({error.strerror or error})"

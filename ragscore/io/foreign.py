@@ -13,15 +13,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from ragscore.frames.kinds import IMPORTANCE, WORTH
+from ragscore.frames.kinds import WORTH
 from ragscore.io import inspect_log, traces
 from ragscore.io.cells import hash_query
-from ragscore.io.columns import called, names_ids
+from ragscore.io.columns import ID_ROLES, called
 from ragscore.io.detect import Mark, Sample
-from ragscore.io.frames_in import json_value
 from ragscore.io.importers import (
     ANSWER_KEYS,
     PASSED,
@@ -38,9 +36,9 @@ from ragscore.io.importers import (
     text_of,
     without_missing,
 )
-from ragscore.io.source import Problems, Row, as_text
+from ragscore.io.source import Problems, Row, as_id, as_text
 from ragscore.io.tables import our_name, score_of
-from ragscore.io.values import as_number, nested, value_at
+from ragscore.io.values import as_number, is_int, nested, value_at
 
 # RAGAS
 
@@ -66,20 +64,14 @@ _NO_METRICS = {
 def _names_no_ids(seen: Sample) -> bool:
     """Return True unless a table names ids in its own way: then it is one of one's own."""
     own = seen.keys - {*_RAGAS.split(), "id", "query_id"}
-    return not any(names_ids(own, side) for side in ("results", "golden"))
+    return not any(called(own, side, *ID_ROLES) for side in ("results", "golden"))
 
 
 def _ragas(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     values = [row.values for row in rows]
     names = dict.fromkeys(name for one in values for name in one if name not in _NO_METRICS)
-    ids = [name for name in names if called(name, "results", "query_id")]
+    ids = called(names, "results", "query_id")
     metrics = [name for name in names if name not in ids and _are_numbers(values, name)]
-    lists = "retrieved_context_ids retrieved_contexts contexts"
-    depths = {len(listed) for one in values if (listed := _listed(one, lists))}
-    # recall is the same at any cut-off that cuts nothing, precision only if all lists are as long
-    same = {"id_based_context_recall": f"recall@{max(depths)}"} if depths else {}
-    if len(depths) == 1:
-        same["id_based_context_precision"] = f"precision@{max(depths)}"
     own = {*names} - {*ids, *metrics} | {"rubrics", "multi_responses", "rubric"}
     for row in rows:
         one = row.values
@@ -92,7 +84,7 @@ def _ragas(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
             **{f"tags.{name}": one.get(name) for name in _STYLE},
             "extra": {name: one[name] for name in one if name in own and one[name] is not None},
             "scores": [
-                {"metric": same.get(name, name), "value": one.get(name),
+                {"metric": name, "value": one.get(name),
                  "is_judged": not name.startswith(_COMPUTED),
                  "error": "NaN in the file" if one.get(name) is None else None}
                 for name in metrics if has_answer or one.get(name) is not None
@@ -334,20 +326,9 @@ def _phoenix(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
 
 # lm-evaluation-harness
 
-_SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT.+)\.jsonl(\.gz)?")
-
-
-def _results_of_lm_eval(source: Path) -> Fields:
-    """Return the results beside the samples, with their task."""
-    named = _SAMPLES.fullmatch(source.name)
-    file = source.with_name(f"results_{named['time']}.json") if named else source
-    content = json_value(file) if named and file.exists() else {}
-    return content | {"task": named["task"]} if named and isinstance(content, dict) else {}
-
 
 def _lm_eval(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     """Yield one answer for the lines of a document, of which there is one per filter."""
-    better = mapping(mapping(file.top, "higher_is_better"), file.top.get("task", ""))
     of_doc: dict[str, list[Row]] = {}
     for row in rows:
         of_doc.setdefault(str(row.values.get("doc_id")), []).append(row)
@@ -363,8 +344,7 @@ def _lm_eval(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
             "extra": {"doc": mapping(one, "doc")},
             "scores": [
                 {"metric": f"{name},{as_text(line.get('filter')) or 'none'}", "value": line[name],
-                 "is_judged": False, "same": {},
-                 **({"better": "higher" if better[name] else "lower"} if name in better else {})}
+                 "is_judged": False, "same": {}}
                 for line in (one, *(other.values for other in others))
                 for name in map(str, _listed(line, "metrics"))
                 if as_number(line.get(name)) is not None or isinstance(line.get(name), bool)
@@ -412,37 +392,62 @@ def _predictions(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
             yield Row(file.top, 1), {"query_id": query_id, "doc_id": scores} | run
 
 
+# Answers of the TREC RAG track
+
+
+def _trec_rag(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
+    """Yield cited answers; a citation that points beyond the references has only its marker."""
+    for row in rows:
+        answer = row.values.get("answer") or []
+        if not isinstance(answer, list) or not all(isinstance(one, dict) for one in answer):
+            file.problems.reject(answer, row.line, "answer", "a list of mappings")
+            answer = []
+        texts = [(as_text(one.get("text")) or "").strip() for one in answer]
+        cited = [(n, one) for n, sentence in enumerate(answer, 1)
+                 for one in sentence.get("citations") or ()]  # fmt: skip
+        if not all(is_int(one) for _, one in cited):
+            allowed = "lists of indices into references, from 0"
+            file.problems.reject([one for _, one in cited], row.line, "answer.citations", allowed)
+            cited = []
+        known = dict(enumerate(_listed(row.values, "references")))
+        own = {name: one for name, one in row.values.items() if name not in _OF_TREC_RAG}
+        yield row, {
+            "doc_id": [*known.values()], "answer": " ".join(texts) or None,
+            "citations": [
+                {"position": at, "marker": f"[{one}]", "x_sentence": n,
+                 "doc_id": as_id(known.get(one))} for at, (n, one) in enumerate(cited, 1)
+            ],
+            "extra": own | {"answer": answer or None},
+        }  # fmt: skip
+
+
+_OF_TREC_RAG = ("run_id", "topic_id", "topic", "references", "answer")
+
+
 # AutoNuggetizer
 
 
 def _nuggets(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     """Yield each query with its nuggets; an answer with their assignments, too."""
     for row in rows:
-        nuggets = each(row.values, "nuggets", _NUGGET)
-        for number, one in enumerate(nuggets, 1):
-            one["item"] = str(number)
-            for name, words in _ONE_OF.items():
-                if one[name] not in (None, *words):
-                    allowed, field = f"one of {', '.join(words)}", f"nuggets.{number}.{name}"
-                    file.problems.reject(one[name], row.line, field, allowed)
-        known = [
-            one for one in nuggets if one["text"] is not None
-            and all(one[name] in (None, *words) for name, words in _ONE_OF.items())
-        ]  # fmt: skip
-        facts = ("text", "importance", "weight")
+        facts = [without_missing(one) for one in each(row.values, "nuggets", _FACT)]
+        verdicts = each(row.values, "nuggets", {"verdict": "assignment"})
+        judged = [one | fact for one, fact in zip(verdicts, facts, strict=True)]
+        for number, one in enumerate(judged, 1):
+            if one["verdict"] not in (None, *WORTH):
+                field = f"nuggets.{number}.assignment"
+                file.problems.reject(one["verdict"], row.line, field, f"one of {', '.join(WORTH)}")
         yield row, {
-            "key_facts": [without_missing({name: one[name] for name in facts}) for one in known]
-            or None,
+            "key_facts": facts or None,
             "judgments": [
-                {"criterion": "nuggets", "item": one["item"], "item_text": one["text"],
+                {"criterion": "nuggets", "item": str(number), "item_text": one.get("text"),
                  "value": WORTH[one["verdict"]], "verdict": one["verdict"], "state": "scored"}
-                for one in known if one["verdict"] is not None
+                for number, one in enumerate(judged, 1) if one["verdict"] in WORTH
             ],
         }  # fmt: skip
 
 
-_NUGGET = {"text": "text", "importance": "importance", "weight": "weight", "verdict": "assignment"}
-_ONE_OF = {"importance": IMPORTANCE, "verdict": WORTH}
+_FACT = {"text": "text", "importance": "importance", "weight": "weight"}
 
 
 # All tools
@@ -472,7 +477,9 @@ TOOLS = [
         read=_promptfoo,
     ),
     Tool(
-        "inspect", inspect_log.fits,
+        "inspect",
+        lambda seen: seen.has("eval", "status")
+        or (seen.kind == "zip" and seen.path.suffix == ".eval"),
         ("Inspect AI's log", "`eval` and `status`, or the ending `.eval`",
          "targets of Inspect AI's log"),
         inspect_log.COLUMNS, rows="samples", run=inspect_log.RUN, top=inspect_log.opened,
@@ -513,10 +520,15 @@ TOOLS = [
     ),
     Tool(
         "lm_eval", Mark("doc_id resps filtered_resps target"),
-        ("lm-evaluation-harness's samples, with the results beside them",
-         "`filtered_resps` and `target`", "targets of lm-evaluation-harness's samples"),
-        {"query_id": "doc_id"}, read=_lm_eval, top=_results_of_lm_eval,
-        run={"system": "model_name", "suite": "task", "config": "config"},
+        ("lm-evaluation-harness's samples", "`filtered_resps` and `target`",
+         "targets of lm-evaluation-harness's samples"),
+        {"query_id": "doc_id"}, read=_lm_eval,
+    ),
+    Tool(
+        "trec_rag", Mark("topic_id references answer"),
+        ("cited answers of the TREC RAG track",
+         "JSON lines with `topic_id`, `references`, `answer`"),
+        {"query_id": "topic_id", "query": "topic", "run_id": "run_id"}, read=_trec_rag,
     ),
     Tool(
         "nuggets", Mark("qid nuggets"),

@@ -4,7 +4,9 @@ In: a frame of pandas or of anything with `__arrow_c_stream__`, records, dicts, 
 TSV, Parquet or JSON. Cells are as their source has them; who reads a column checks them.
 """
 
+from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -17,16 +19,16 @@ import pandas as pd
 import pyarrow as pa
 
 from ragscore.frames.data import DataError
-from ragscore.frames.errors import excerpt
+from ragscore.frames.errors import excerpt, name_list
 from ragscore.frames.typing import Codes, Flags
-from ragscore.io.cells import column_of
+from ragscore.io.cells import column_of, plain_values
 from ragscore.io.columns import Columns, are_means, kind_of, names_query
 from ragscore.io.detect import delimiter_of, first_cells, sample
-from ragscore.io.exploded import hits_in, response_hits
+from ragscore.io.exploded import hits_of, response_hits
 from ragscore.io.files import read_bytes, read_parquet, read_text
 from ragscore.io.run_records import kinds_of
-from ragscore.io.source import Problems, Row, as_id, describe, json_fault, json_rows, parse_json
-from ragscore.io.values import ID_ALLOWED, plain_cell, value_at
+from ragscore.io.source import Problems, Row, describe, json_fault, json_rows, parse_json
+from ragscore.io.values import plain_cell, value_at
 
 Source = Path | pd.DataFrame
 _PLAIN = {str, int, float, bool, list, dict}
@@ -61,9 +63,6 @@ class Table:
         """Each column with its first value that isn't missing."""
         return {str(name): _first(self.frame[name]) for name in self.frame.columns}
 
-    def __len__(self) -> int:
-        return len(self.frame)
-
     def column(self, name: str) -> pd.Series:
         """Return a column, which may lie inside another one."""
         if name in self.frame.columns:
@@ -72,7 +71,12 @@ class Table:
         if not outer:
             return pd.Series(None, self.frame.index, dtype=object, name=name)
         longest = max(outer, key=len)
-        values = [value_at({longest: plain_cell(one)}, name) for one in self.frame[longest]]
+        values = [
+            found if (found := value_at({longest: cell}, name)) is not None
+            # or in the hits that the reply of an engine, or a framework's list, holds
+            else value_at({longest: hits_of(cell)}, name)
+            for cell in plain_values(self.frame[longest])
+        ]  # fmt: skip
         return pd.Series(values, dtype=object, name=name)
 
     def part(self, keep: Flags) -> "Table":
@@ -115,15 +119,14 @@ def frame_table(frame: pd.DataFrame, name: str = "frame", kind: str = "frame") -
 
 def arrow_table(data: pa.Table, name: str = "frame", kind: str = "frame") -> Table:
     """Return an Arrow table as a table: whole numbers stay exact, also beside missing ones."""
-    if len({*data.column_names}) < len(data.column_names):
-        raise DataError("a column is there twice", file=name, allowed="one name per column, once")
-    columns = {
-        one: pd.Series(column.to_pylist(), dtype=object)
+    columns = [
+        pd.Series(column.to_pylist(), dtype=object)
         if pa.types.is_nested(column.type) and not pa.types.is_dictionary(column.type)
         else column.to_pandas(integer_object_nulls=True)
-        for one, column in zip(data.column_names, data.columns, strict=True)
-    }
-    return frame_table(pd.DataFrame(columns, copy=False), name, kind)
+        for column in data.columns
+    ]
+    frame = pd.DataFrame(dict(enumerate(columns)), copy=False)
+    return frame_table(frame.set_axis(data.column_names, axis=1), name, kind)
 
 
 # Files
@@ -147,8 +150,8 @@ def _content(path: Path, problems: Problems) -> Table | list[Row] | dict[str, An
         return list(json_rows(path, problems))
     if kind == "json":
         value = json_value(path)
-        is_object = isinstance(value, dict) and not _is_split(value)
-        return value if is_object else json_records(value, problems)
+        rows = json_records(value, problems)
+        return value if rows and rows[0].values is value else rows
     if kind == "parquet":
         return arrow_table(read_parquet(path), str(path), kind)
     return _csv_table(path, problems)
@@ -162,21 +165,19 @@ def json_value(path: Path, allowed: str = "one JSON value") -> Any:
     DataError
         Not JSON: cut short, nested too deeply, a key twice, half a surrogate pair.
     """
+    text = read_text(path)
     try:
-        return parse_json(read_text(path))
-    except DataError:
-        raise
+        return parse_json(text)
     except (ValueError, RecursionError) as error:
         raise DataError(**json_fault(error), file=path, allowed=allowed) from error
 
 
 def json_records(value: Any, problems: Problems) -> list[Row]:
-    """Return the records of a list, or of `{columns, data}`."""
-    if _is_split(value):
-        value = [
-            dict(zip(value["columns"], one, strict=False)) if isinstance(one, list) else one
-            for one in value["data"]
-        ]
+    """Return the records of a list, of `{columns, data}` as pandas has it, or the one record."""
+    parts = [value.get(one) for one in ("columns", "data")] if isinstance(value, dict) else []
+    if parts and all(isinstance(one, list) for one in parts):
+        rows_of = [one if isinstance(one, list) else [one] for one in value["data"]]
+        value = [dict(zip(value["columns"], one, strict=False)) for one in rows_of]
     rows = []
     for number, record in enumerate(value if isinstance(value, list) else [value], 1):
         if isinstance(record, dict):
@@ -184,12 +185,6 @@ def json_records(value: Any, problems: Problems) -> list[Row]:
         else:
             problems.reject(record, number, None, "an array of JSON objects")
     return rows
-
-
-def _is_split(value: Any) -> bool:
-    """Return True for a table as pandas writes it by `orient="split"`."""
-    parts = ("columns", "data")
-    return isinstance(value, dict) and all(isinstance(value.get(one), list) for one in parts)
 
 
 def _csv_table(path: Path, problems: Problems) -> Table:
@@ -236,11 +231,10 @@ def record_table(
 ) -> Table:
     """Return a list of records as a table."""
     lines = lines or [*range(1, len(records) + 1)]
-    kinds = [*map(type, records)]
-    for one in {*kinds}:
-        if not issubclass(one, Mapping):
-            line = lines[kinds.index(one)]
-            raise DataError(f"found {one.__name__}", file=name, line=line, allowed="a dict a row")
+    for record, line in zip(records, lines, strict=True):
+        if not isinstance(record, Mapping):
+            found = f"found {type(record).__name__}"
+            raise DataError(found, file=name, line=line, allowed="a dict a row")
     names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, records))))
     columns = {
         str(key): _column([*map(methodcaller("get", key), records)], str(key), name, lines)
@@ -253,11 +247,9 @@ def record_table(
 def _column(values: list[Any], field: str, file: str, lines: list[int]) -> pd.Series:
     """Return values as a column of one type, else as Python has them, None for missing ones."""
     kinds = kinds_of(values)
-    try:
-        if kinds <= _PLAIN and not (float in kinds and len(kinds) > 1):
+    if kinds <= _PLAIN and not (float in kinds and len(kinds) > 1):
+        with suppress(UnicodeError):  # half a surrogate pair, which has its line below
             return column_of(values)
-    except UnicodeError:  # half a surrogate pair, which has its line below
-        pass
     pairs = zip(values, lines, strict=True)
     return column_of([plain_cell(one, field, line, file) for one, line in pairs])
 
@@ -272,12 +264,11 @@ def frame_of(source: Any, allowed: str) -> Table:
     """
     if isinstance(source, pd.DataFrame):
         return frame_table(source)
-    if hasattr(source, "__arrow_c_stream__") and not isinstance(source, pd.Series):
-        try:
-            data = source if isinstance(source, pa.Table) else pa.table(source)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"{type(source).__name__}: {error}", allowed=allowed) from error
-        return arrow_table(data)
+    if hasattr(source, "__arrow_c_stream__"):
+        with suppress(TypeError, ValueError):  # a column isn't a table
+            source = pa.table(source)
+    if isinstance(source, pa.Table):
+        return arrow_table(source)
     if callable(getattr(source, "to_pandas", None)):
         return frame_table(source.to_pandas())
     hint = "; collect() it first" if hasattr(source, "collect") else ""
@@ -299,7 +290,7 @@ def table_of(
         table = record_table(values, name, "JSON", lines)
     else:
         table = held if isinstance(held, Table) else _of_dict(held, name, columns, side)
-    if not len(table):
+    if not len(table.frame):
         raise DataError(
             f"the {table.kind} has no rows", file=table.name, allowed="at least one row"
         )
@@ -307,17 +298,16 @@ def table_of(
 
 
 def _of_dict(source: Mapping[Any, Any], name: str, columns: Columns | None, side: str) -> Table:
-    """Return a dict as a table: columns, a record, an object that holds records, or queries."""
+    """Return a dict as a table: columns, an object that holds records, or queries."""
     named = {*(columns or {}).values()} - {None}
-    lengths = {len(one) if isinstance(one, (list, tuple)) else -1 for one in source.values()}
     keys = [one for one in source if isinstance(one, str)]
     is_named = names_query(keys) and 1 < len(source) == len(keys)
-    if -1 not in lengths and (is_named or (named and named <= source.keys())):
-        if len(lengths) > 1:
+    are_lists = all(isinstance(one, (list, tuple)) for one in source.values())
+    if are_lists and (is_named or (named and named <= source.keys())):
+        if len({*map(len, source.values())}) > 1:
             raise DataError("columns of several lengths", file=name, allowed="lists of one length")
-        lines = [*range(1, lengths.pop() + 1)]
-        made = {str(key): _column([*one], str(key), name, lines) for key, one in source.items()}
-        return frame_table(pd.DataFrame(made), name, "dict")
+        rows = zip(*source.values(), strict=True)
+        return record_table([dict(zip(source, row, strict=True)) for row in rows], name)
     lists = [one for one in source.values() if isinstance(one, list) and one]
     known = [one for one in lists if all(isinstance(i, dict) for i in one) and names_query(one[0])]
     if len(known) == 1:  # records under one key, beside means or a config
@@ -336,50 +326,27 @@ def _of_queries(source: Mapping[Any, Any], name: str, side: str) -> Table:
     Of results also {run: {query: ...}}; a list of lists has the ids of each call, and a reply of a
     search engine its hits.
     """
-    has_runs = side == "results" and all(
+    is_golden, held = side == "golden", "doc_id" if side == "golden" else "hits"
+    has_runs = not is_golden and all(
         isinstance(one, Mapping) and one and response_hits(one) is None
         and all(isinstance(inner, (Mapping, list, tuple)) for inner in one.values())
         for one in source.values()
     )  # fmt: skip
-    columns: dict[str, list[Any]] = {"run_id": [], "query_id": [], "doc_id": []}
-    held = "doc_id"
-    for run_id, of_run in (_keyed(source, name, "run") if has_runs else {None: source}).items():
-        queries = _keyed(of_run, name, "query")
-        # A text beside lists is a description of something, not one expected id.
-        listed = [isinstance(one, (list, tuple, Mapping)) for one in queries.values()]
-        for query_id, value in queries.items():
-            hits = hits_in(value) if side == "results" else None
-            held = held if hits is None else "hits"
-            value = value if type(value) in (list, dict) else plain_cell(value)
-            if hits is None and not _tells_ids(value, side, not any(listed)):
-                found = f"found {describe(value)} for {query_id!r}"
-                raise DataError(found, file=name, allowed=_SHAPES[side])
-            columns["doc_id"].append(value if hits is None else hits)
-        columns["run_id"] += [run_id] * len(queries)
-        columns["query_id"] += queries
+    runs = source if has_runs else {None: source}
+    for keys in (source, *runs.values()):
+        if twice := [key for key, n in Counter(map(str, keys)).items() if n > 1]:
+            raise DataError(f"{name_list(twice)} as two keys", file=name, allowed="each id once")
+    # a text beside lists is a description of something, not one expected id
+    are_ids = is_golden and not any(isinstance(o, (list, tuple, Mapping)) for o in source.values())
+    rows = []
+    for run_id, query_id, value in ((r, q, one) for r, of in runs.items() for q, one in of.items()):
+        listed = value if type(value) in (list, dict) else plain_cell(value)
+        is_id = are_ids and isinstance(value, str) and kind_of(value) != "long"
+        if not (isinstance(listed, (list, dict)) or is_id or (is_golden and value is None)):
+            found = f"found {describe(value)} for {query_id!r}"
+            raise DataError(found, file=name, allowed=_SHAPES[side])
+        rows.append((run_id, query_id, listed))
     roles = {"run_id": "run_id"} if has_runs else {}
     roles |= {"query_id": "query_id", "doc_id": held}
-    frame = pd.DataFrame({one: pd.Series(columns[role], dtype=object if role == "doc_id" else "str")
-                          for role, one in roles.items()})  # fmt: skip
-    return Table(name, name, frame, np.arange(1, len(frame) + 1), roles)
-
-
-def _tells_ids(value: Any, side: str, are_ids: bool) -> bool:
-    """Return True for what may stand for a query: ids, numbers by id, or one expected id."""
-    if isinstance(value, dict) and side == "golden":
-        return not {*map(type, value.values())} & {dict, list}
-    if isinstance(value, (list, dict)) or side == "results":
-        return isinstance(value, (list, dict))
-    return value is None or (are_ids and isinstance(value, str) and kind_of(value) != "long")
-
-
-def _keyed(source: Mapping[Any, Any], name: str, what: str) -> dict[str, Any]:
-    """Return the values of a dict by its keys as ids; 1 and "1" would be one."""
-    ids = [as_id(plain_cell(key)) for key in source]
-    found = dict(zip(map(str, ids), source.values(), strict=True))
-    if None in ids or len(found) < len(ids):
-        key = next(key for key, one in zip(source, ids, strict=True)
-                   if one is None or ids.count(one) > 1)  # fmt: skip
-        told = f"found {describe(plain_cell(key))} as a {what}, or twice"
-        raise DataError(told, file=name, allowed=ID_ALLOWED)
-    return found
+    frame = pd.DataFrame(rows, columns=["run_id", "query_id", held], dtype=object)
+    return Table(name, name, frame[[*roles.values()]], np.arange(1, len(frame) + 1), roles)

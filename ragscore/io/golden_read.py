@@ -120,15 +120,9 @@ def golden_of(
         name: from_records(records[name], name).drop_duplicates(ignore_index=True)
         for name in FRAMES
     }
-    queries = frames["queries"]
-    check_groups(queries, frames["targets"], first, problems)
+    check_groups(frames["queries"], frames["targets"], first, problems)
     if catalogue is not None:
         check_catalogue(frames["targets"], catalogue, problems)
-    # A column without any value is one, too: what is asked `by` it is all in one slice.
-    for name in [name for row in rows for name, value in row.values.items() if value is None]:
-        own = name if name in LABELS else f"x_{name}"
-        if own not in queries and (own in LABELS or name not in KNOWN_FIELDS):
-            queries[own] = pd.Series(pd.NA, queries.index, dtype="str")
     return Golden(**frames, _problems=problems.frame())
 
 
@@ -183,10 +177,20 @@ def _checks(fields: FieldReader) -> list[dict[str, Any]]:
     """Take the fields that tell how an answer is checked; return one row per text or flag."""
     checks: list[dict[str, Any]] = []
     for name, kind in CHECK_FIELDS.items():
-        if kind == "key_fact":
-            checks += [{"kind": kind} | one for one in _facts(fields, name)]
-        else:
-            checks += [{"kind": kind, "text": one} for one in fields.text_list(name)]
+        facts = fields.shaped(FACTS_ALLOWED, (name,), list) if kind == "key_fact" else ()
+        for one in facts:
+            fact = fields.inner(one if isinstance(one, dict) else {"text": one}, name)
+            text, importance = fact.take("text", "text"), fact.take("text", "importance")
+            check = {
+                "text": text,
+                "importance": importance,
+                "weight": fact.take("number", "weight"),
+            }
+            if text is None or importance not in (None, *IMPORTANCE) or fact.values:
+                fields.reject(one, name, FACTS_ALLOWED)
+            else:
+                checks.append({"kind": kind} | check)
+        checks += [{"kind": kind, "text": one} for one in fields.text_list(name)]
     flags = {
         "expected_empty": "true" if fields.take("flag", "expected_empty") else None,
         "recency_rule": fields.take("text", "recency_conflict_rule"),
@@ -197,21 +201,6 @@ def _checks(fields: FieldReader) -> list[dict[str, Any]]:
 
 
 FACTS_ALLOWED = "a list of texts, or of mappings {text, importance: vital or okay, weight: number}"
-
-
-def _facts(fields: FieldReader, name: str) -> Iterator[dict[str, Any]]:
-    """Yield key facts as texts with what is known of each."""
-    for one in fields.shaped(FACTS_ALLOWED, (name,), list):
-        reader = fields.inner(one if isinstance(one, dict) else {"text": one}, name)
-        fact = {
-            "text": reader.take("text", "text"),
-            "importance": reader.take("text", "importance"),
-        }
-        fact["weight"] = reader.take("number", "weight")
-        if fact["text"] is None or fact["importance"] not in (None, *IMPORTANCE) or reader.values:
-            fields.reject(one, name, FACTS_ALLOWED)
-        else:
-            yield fact
 
 
 def _answerable(
@@ -253,14 +242,13 @@ def check_groups(
     if "group" not in queries:
         return
     docs = targets[targets["level"] == "doc"].reindex(columns=["query_id", "doc_id"])
-    expected = docs.groupby("query_id")["doc_id"].agg(lambda ids: "\0".join(sorted({*ids})))
-    grouped = queries.dropna(subset="group").set_index("query_id")["group"]
-    ids = expected.reindex(grouped.index).astype("str").fillna("")
-    for group, members in ids.groupby(grouped):
-        if len(others := members.index[members != members.iloc[0]]):
+    expected = docs.groupby("query_id")["doc_id"].agg(frozenset).to_dict()
+    for group, ids in queries.groupby("group")["query_id"]:
+        first = ids.iloc[0]
+        if others := [one for one in ids if expected.get(one) != expected.get(first)]:
             problems.add(
                 f"{', '.join(sorted(others))} of group {group!r} expect other documents than"
-                f" {members.index[0]}",
+                f" {first}",
                 line=lines[others[0]],
                 field="group",
                 allowed="one set of expected_doc_ids per group",
@@ -401,8 +389,8 @@ def support_groups(fields: FieldReader, targets: list[dict[str, Any]]) -> Iterat
     unknown one stays, under a name that no hit can meet, so that its group fails.
     """
     field = "required_support_groups"
-    anchors = [*dict.fromkeys(one["target_id"] for one in targets if one["level"] == "anchor")]
-    columns = ("doc_id", "chunk_id")
+    anchors = dict.fromkeys(one["target_id"] for one in targets if one["level"] == "anchor")
+    places, columns = dict(enumerate(anchors)), ("doc_id", "chunk_id")
     by_name = {one[name]: one["target_id"] for one in targets for name in columns if one.get(name)}
     by_name |= {one["target_id"]: one["target_id"] for one in targets}
     for number, group in enumerate(fields.shaped(GROUPS_ALLOWED, (field,), list)):
@@ -410,8 +398,7 @@ def support_groups(fields: FieldReader, targets: list[dict[str, Any]]) -> Iterat
             if (called := as_id(member)) is None:
                 fields.reject(group, field, GROUPS_ALLOWED)
                 continue
-            target_id = by_name.get(called, f"unknown:{called}")
-            if is_int(member) and anchors:
-                is_position = 0 <= member < len(anchors)
-                target_id = anchors[member] if is_position else f"unknown:{member}"
+            is_place = is_int(member) and bool(places)
+            found = places.get(member) if is_place else by_name.get(called)
+            target_id = found or f"unknown:{called}"
             yield {"group": number, "target_id": target_id}

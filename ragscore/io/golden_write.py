@@ -13,7 +13,6 @@ import yaml
 
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import plural, warn
-from ragscore.frames.kinds import LABELS
 from ragscore.io.files import write_lines, write_text
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
@@ -50,7 +49,7 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
     Parameters
     ----------
     path
-        Ends in .yaml, .yml or .jsonl, or in one of these and .gz; folders are created.
+        JSON lines where it ends in .jsonl or .jsonl.gz, else YAML; folders are created.
 
     Returns
     -------
@@ -59,7 +58,7 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
     Raises
     ------
     DataError
-        Another suffix; an unlabelled question with relevant documents or other expectations.
+        An unlabelled question with relevant documents or other expectations.
 
     Warns
     -----
@@ -67,15 +66,8 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
         Counts what the file has no place for, such as spans of expected chunks, which came from
         `Golden.resolve_spans`: resolve them again.
     """
-    name = Path(path).name.removesuffix(".gz")
-    if not name.endswith((".yaml", ".yml", ".jsonl")):
-        raise DataError(
-            f"found {name!r}",
-            field="path",
-            allowed="a file that ends in .yaml, .yml or .jsonl (and perhaps .gz)",
-        )
     rows = golden_rows(golden, path)
-    if name.endswith(".jsonl"):
+    if Path(path).name.removesuffix(".gz").endswith(".jsonl"):
         return write_lines(path, rows)
     return write_text(path, HEADER + yaml_text(rows))
 
@@ -147,39 +139,34 @@ def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
             field="queries",
             allowed="a name that no field has",
         )
-    targets, checks = parts["targets"], parts["checks"]
-    row = {"id": query["query_id"], "query": query["query"]}
-    row |= {name: query.get(name) for name in TEXT_FIELDS}
-    row |= {
-        name: _ids([one for one in targets if one["level"] == level], column)
-        for level, (name, column) in ID_FIELDS.items()
-    }
+    targets, checks, tags = parts["targets"], parts["checks"], parts["tags"]
     versions = [one.get("chunker_version") for one in targets if one["level"] == "chunk"]
-    row["chunker_version"] = next((one for one in versions if one is not None), None)
-    row["gold_supports"] = _supports(targets)
-    row["required_support_groups"] = _groups(parts["support_groups"], targets)
-    row["expected_metadata"] = {
-        condition["key"]: json.loads(condition["value"]) for condition in parts["conditions"]
-    }
-    row |= {
-        name: [
-            {one: check[one] for one in ("text", "importance", "weight") if one in check}
-            if {"importance", "weight"} & check.keys()
-            else check["text"]
-            for check in checks
-            if check["kind"] == kind
-        ]
-        for name, kind in CHECK_FIELDS.items()
-    }
     flags = {check["kind"]: check["text"] for check in checks}
-    row["expected_empty"] = "expected_empty" in flags or None
-    row["recency_conflict_rule"] = flags.get("recency_rule")
-    row |= {
-        name: [tag["value"] for tag in parts["tags"] if tag["kind"] == kind]
-        for name, kind in TAG_FIELDS.items()
+    row: dict[str, Any] = {
+        "id": query["query_id"],
+        "query": query["query"],
+        "chunker_version": next((one for one in versions if one is not None), None),
+        "gold_supports": _supports(targets),
+        "required_support_groups": _groups(parts["support_groups"], targets),
+        "expected_metadata": {one["key"]: json.loads(one["value"]) for one in parts["conditions"]},
+        "expected_empty": "expected_empty" in flags or None,
+        "recency_conflict_rule": flags.get("recency_rule"),
     }
+    row |= {name: query.get(name) for name in TEXT_FIELDS}
+    for level, (name, column) in ID_FIELDS.items():
+        row[name] = _ids([one for one in targets if one["level"] == level], column)
+    for name, kind in CHECK_FIELDS.items():
+        row[name] = [_check(one) for one in checks if one["kind"] == kind]
+    for name, kind in TAG_FIELDS.items():
+        row[name] = [one["value"] for one in tags if one["kind"] == kind]
     said = {name: row[name] for name in FIELD_ORDER if row.get(name) not in (None, [], {})}
     return said | extra
+
+
+def _check(check: dict[str, Any]) -> Any:
+    """Return a check's text, with what else a key fact says."""
+    fact = {name: check[name] for name in ("text", "importance", "weight") if name in check}
+    return fact if len(fact) > 1 else check["text"]
 
 
 def _by_target(targets: Rows) -> list[Rows]:
@@ -203,11 +190,9 @@ def _ids(targets: Rows, column: str) -> Any:
         return grades
     for alternatives in found:
         first, ids = alternatives[0], [one.get(column) for one in alternatives]
-        if _grade(first) != 1 or first.get("judged_by"):
-            judge = {"judged_by": first["judged_by"]} if first.get("judged_by") else {}
-            items.append({"any": ids, "grade": _grade(first)} | judge)
-        else:
-            items.append(ids if len(ids) > 1 else ids[0])
+        said = {"grade": _grade(first), "judged_by": first.get("judged_by")}
+        about = {name: one for name, one in said.items() if one not in (None, 1)}
+        items.append({"any": ids} | about if about else ids if len(ids) > 1 else ids[0])
     return items
 
 
@@ -221,10 +206,10 @@ def _supports(targets: Rows) -> Rows:
     for alternatives in _by_target([one for one in targets if one["level"] == "anchor"]):
         first = alternatives[0]
         support = {name: first[name] for name in SUPPORT_COLUMNS if name in first}
-        snippets = [one["snippet"] for one in alternatives if "snippet" in one]
-        support |= {"snippets": snippets} if snippets else {}
-        support |= {"grade": _grade(first)} if _grade(first) != 1 else {}
-        supports.append(support | _own(first))
+        support["snippets"] = [one["snippet"] for one in alternatives if "snippet" in one]
+        support["grade"] = None if _grade(first) == 1 else _grade(first)
+        said = {name: one for name, one in support.items() if one not in (None, [])}
+        supports.append(said | _own(first))
     return supports
 
 
@@ -277,10 +262,6 @@ def golden_rows(golden: Golden, path: str | Path) -> Rows:
         row_of(query, {name: groups.get(query["query_id"], []) for name, groups in parts.items()})
         for query in row_dicts(golden.queries)
     ]
-    empty = golden.queries.columns[golden.queries.isna().all()]
-    for name in empty if rows else []:  # a column without any value is one, too
-        if name in LABELS or name.startswith("x_"):
-            rows[0].setdefault(name.removeprefix("x_"), None)
     read = golden_of(
         [Row(row, number) for number, row in enumerate(rows, 1)],
         Problems(path, strict=True),

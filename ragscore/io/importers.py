@@ -6,7 +6,6 @@ before the tool's own. Such rows become frames as those of any table do, with th
 verdicts that stand in them.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,7 +20,8 @@ from ragscore.frames.kinds import LABELS
 from ragscore.io.cells import ids_of_queries, run_name_of
 from ragscore.io.columns import METRIC_ROLES, Columns, is_role, unknown_role
 from ragscore.io.detect import Format, Sample
-from ragscore.io.frames_in import Source, json_records, record_table, table_rows
+from ragscore.io.files import naming
+from ragscore.io.frames_in import Source, Table, json_records, record_table, table_rows
 from ragscore.io.labels import labels_of
 from ragscore.io.source import Problems, Row, as_text
 from ragscore.io.tables import (
@@ -33,7 +33,7 @@ from ragscore.io.tables import (
     of_queries,
     stored,
 )
-from ragscore.io.values import as_number, flatten, nested, value_at
+from ragscore.io.values import as_json, as_number, flatten, nested, value_at
 
 Fields = dict[str, Any]
 QUERY_KEYS = ("question", "query", "input", "user_input", "prompt", "request")
@@ -71,8 +71,10 @@ class Tool:
         the file is, by what it is known, and what its labels are.
     columns
         Our column -> its paths in a row, the surest first, apart by blanks. A path goes through
-        lists: `passages.ref` is the `ref` of each passage. `scores` is a mapping of metrics, or a
-        list as `read` makes it: numbers become `reported`, words a judgment's verdict.
+        lists: `passages.ref` is the `ref` of each passage. Our columns are the roles of
+        `load_results(columns=)`; of labels, `gold_doc_id`, `gold_chunk_id`, `gold_text` and the
+        roles of `load_golden`; `latency_s`; and `scores`, a mapping of metrics, or a list as `read`
+        makes it: numbers become `reported`, words a judgment's verdict.
     rows
         Paths of the list of rows in the file's one object; without one, the file is the rows.
     run
@@ -133,7 +135,7 @@ def _read(
     ]
     told = {name: first_at(top, paths) for name, paths in tool.run.items()}
     if told.get("config") is not None:
-        told["config"] = json_text(told["config"])
+        told["config"] = as_json(told["config"])
     return made, without_missing(told)
 
 
@@ -147,8 +149,6 @@ def _with_other_fields(tool: Tool, rows: list[Row]) -> Iterator[tuple[Row, Field
 
 def _with_users(made: Fields, own: Fields) -> Fields:
     """Return a row with what the user's columns say of it; its scores are a list."""
-    if own.keys() & {"doc_id", "chunk_id", "text"} and "calls" in made:
-        made.pop("doc_id", None)
     made |= own
     scores = nested(made.get("scores")) or []
     if isinstance(scores, dict):
@@ -176,13 +176,9 @@ def _with_ids(rows: list[Fields]) -> list[Fields]:
 
 
 def results_of_rows(
-    rows: list[Fields], run_id: str, problems: Problems, are_repeats: bool = False,
-    called: dict[str, str] | None = None,
-) -> Results:  # fmt: skip
-    """Return the runs of rows with our names: one for each `run_id`, and each repeat.
-
-    `called` is what the file calls our columns, for messages.
-    """
+    rows: list[Fields], run_id: str, problems: Problems, are_repeats: bool
+) -> Results:
+    """Return the runs of rows with our names: one for each `run_id`, and each repeat."""
     rows = _with_ids(rows)
     lines = [row["line"] for row in rows]
     known = [
@@ -192,9 +188,8 @@ def results_of_rows(
     ]  # fmt: skip
     table = record_table(known, problems.file, "file", lines)
     own = record_table([row.get("extra") or {} for row in rows], problems.file, "file", lines)
-    names = {str(name): str((called or {}).get(str(name), name)) for name in table.frame}
-    columns = {name: table.frame[name].rename(names[name]) for name in names}
-    extra = {str(name): one for name, one in own.frame.items()}
+    columns = {str(name): one for name, one in table.frame.items()}
+    extra = {f"x_{name}": one for name, one in own.frame.items()}
     asked = Asked(table, columns, extra, problems, run_id, are_repeats)
     results = of_queries(asked)
     cells = [*zip(asked.cell.index, asked.cell.to_dict("records"), strict=True)]
@@ -257,20 +252,18 @@ def parts_of(tool: Tool) -> dict[str, Format]:
     }  # fmt: skip
 
 
-def read_ir_dataset(
-    source: str, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
-) -> Golden:
-    """Return the judged queries of a data set of `ir_datasets`, with their texts."""
-    problems, name = Problems(source, strict), source.partition(":")[2]
-    with packages_of("ir", file=problems.file):
+def ir_dataset(source: str) -> Table:
+    """Return the judgements of a data set of `ir_datasets`, with the texts of its queries."""
+    name = source.partition(":")[2]
+    with naming(source), packages_of("ir", file=source):
         import ir_datasets
-    data = ir_datasets.load(name)
-    queries = data.queries_iter() if data.has_queries() else ()
-    texts = {one.query_id: one.default_text() or None for one in queries}
-    rows = [{"query_id": one.query_id, "query": texts.get(one.query_id), "doc_id": one.doc_id,
-             "grade": int(one.relevance)} for one in data.qrels_iter()]  # fmt: skip
-    table = record_table(rows, name)
-    return labels_of(table, {one: one for one in table.fields}, problems, absent_docs, catalogue)
+
+        data = ir_datasets.load(name)
+        queries = data.queries_iter() if data.has_queries() else ()
+        texts = {one.query_id: one.default_text() or None for one in queries}
+        rows = [{"query_id": one.query_id, "query": texts.get(one.query_id), "doc_id": one.doc_id,
+                 "grade": int(one.relevance)} for one in data.qrels_iter()]  # fmt: skip
+    return record_table(rows, source)
 
 
 def _read_results(
@@ -291,14 +284,13 @@ def _read_results(
             file=problems.file,
             allowed="a file with answers, passages or scores; load_golden reads this one",
         )
-    run_id, columns = run_id or run_name_of(source), columns or {}
+    run_id = run_id or run_name_of(source)
     systems = dict[str, str]()
     for row in rows:
         own = row.get("run_id")
         row["run_id"] = run_id if own is None else f"{run_id}.{own}"
         systems[row["run_id"]] = own or told.get("system") or run_id
-    called = {name: paths.split()[0] for name, paths in tool.columns.items()} | columns
-    results = results_of_rows(rows, run_id, problems, "repeat" in columns, called)
+    results = results_of_rows(rows, run_id, problems, "repeat" in (columns or {}))
     about_runs = flatten({name: one for name, one in told.items() if name not in OF_RUN})
     about_runs |= {name: told[name] for name in OF_RUN if name in told}
     about_runs["system"] = results.runs["system"].map(systems)
@@ -326,7 +318,9 @@ def _read_golden(
 def first_at(values: Any, paths: str) -> Any:
     """Return the value at the first of these paths, apart by blanks, that has one."""
     for path in paths.split():
-        if (found := value_at(values, path)) is not None:
+        is_name = isinstance(values, dict) and (path in values or "." not in path)
+        found = values.get(path) if is_name else value_at(values, path)
+        if found is not None:
             return found
     return None
 
@@ -360,11 +354,6 @@ def labels_in(values: Fields) -> dict[str, str]:
     return {name: label for name in LABELS if isinstance(label := values.get(name), str)}
 
 
-def json_text(value: Any) -> str:
-    """Return a value as JSON text that doesn't depend on the order of its keys."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
-
-
 def text_in(values: Fields, names: Iterable[str]) -> str | None:
     """Return the first text that isn't empty among the fields of these names."""
     return next((text for name in names if (text := as_text(values.get(name)))), None)
@@ -376,8 +365,8 @@ def text_of(value: Any, names: tuple[str, ...]) -> str | None:
     if isinstance(parsed, dict):
         said = _said(nested(first_at(parsed, "messages choices")), names is QUERY_KEYS)
         only = text_in(parsed, parsed) if len(parsed) == 1 else None
-        return text_in(parsed, names) or said or only or json_text(parsed)
-    listed = json_text(parsed) if isinstance(parsed, list) and parsed else None
+        return text_in(parsed, names) or said or only or as_json(parsed)
+    listed = as_json(parsed) if isinstance(parsed, list) and parsed else None
     return _said(parsed, names is QUERY_KEYS) or as_text(value) or listed
 
 

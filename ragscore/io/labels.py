@@ -4,7 +4,7 @@ In: a table as for results, with one row per query or one row per judgement. All
 columns; a row that a step can't take is a problem with its line.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,14 @@ import pandas as pd
 
 from ragscore.frames.codes import all_differ, coded, codes_of, pair_numbers
 from ragscore.frames.data import Golden
-from ragscore.frames.errors import DataError, excerpt, name_list, warn
+from ragscore.frames.errors import DataError, name_list, warn
 from ragscore.frames.kinds import IMPORTANCE, LABELS, empty
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.cells import Cells
 from ragscore.io.columns import (
-    LABEL_NAMES,
     Columns,
     called,
-    grade_columns,
+    kind_of,
 )  # fmt: skip
 from ragscore.io.exploded import exploded, is_listed
 from ragscore.io.frames_in import Table, table_of
@@ -42,7 +41,6 @@ from ragscore.io.values import nested, plain_cell
 LEVELS = {"doc": "doc_id", "chunk": "chunk_id", "text": "text"}
 TAGS = {"tags": "tag", "vaults": "vault", "folders": "folder"}
 CHECKS = {"must_contain": "must_contain", "forbidden": "forbidden", "key_facts": "key_fact"}
-MOST_FRACTIONS = 10  # different fractions among grades; more are scores of something
 _APART = "\x1f"  # between the alternatives of a target
 _GRAMMAR = frozenset(
     "gold_supports required_support_groups expected_metadata expected_substrings expected_empty"
@@ -61,55 +59,60 @@ def read_golden_table(
     """Return the labels of a table, with one row per query or one row per judgement."""
     table, problems = table_of(source, strict, columns, "golden")
     if _is_ours(table) and not columns:
-        rows = [Row(nested_row(row.values), row.line) for row in table.rows()]
+        rows = []
+        for row in table.rows():
+            stated = {name: nested(one) for name, one in row.values.items() if one is not None}
+            text = stated.get("id", stated.get("query_id"))
+            rows.append(Row({"query": text} | stated, row.line))
         return golden_of(rows, problems, absent_docs, catalogue)
     roles = roles_of(table, columns, "golden")
     own = own_columns(table, roles)
-    names = [one for one in own if not called(one, "results")]
-    problems.typos.check(names, LABEL_NAMES, int(table.lines[0]))
-    problems.typos.warn()
     if "grade" not in roles.keys() | (columns or {}).keys():
-        _ask_for_grades(table, roles, own)
+        _ask_for_grades(table, roles, own.values())
     golden = labels_of(table, roles, problems, absent_docs, catalogue)
     if not table.roles:
         golden._mapping = mapping_of(roles, own)
     return golden
 
 
-def nested_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row of our golden file, with its id under our name and its lists as lists."""
-    found = {name: nested(one) for name, one in row.items() if one is not None}
-    if "id" not in found and "query_id" in found:
-        found["id"] = found.pop("query_id")
-    return {"query": found.get("id"), **found}
-
-
 def _is_ours(table: Table) -> bool:
     """Return True for rows of our golden file, which say more than columns of labels can."""
     names = {*table.frame.columns}
-    firsts = [nested(table.fields[one]) for one in ("expected_doc_ids", "expected_chunk_ids")
-              if one in names]  # fmt: skip
-    lists = (one for one in firsts if isinstance(one, list))
-    has_objects = any(isinstance(one, dict) for each in lists for one in each)
-    return bool({"id", "query_id"} & names) and (has_objects or bool(_GRAMMAR & names))
+    firsts = [nested(table.fields.get(one)) for one in ("expected_doc_ids", "expected_chunk_ids")]
+    held = [one for each in firsts if isinstance(each, list) for one in each]
+    is_more = bool(_GRAMMAR & names) or any(isinstance(one, dict) for one in held)
+    return is_more and bool({"id", "query_id"} & names)
 
 
-def _ask_for_grades(table: Table, roles: Columns, own: Mapping[str, pd.Series]) -> None:
-    """Refuse judgements of which no column is taken for their grades, though one may be."""
-    ids = [role for role in ("doc_id", "chunk_id") if role in roles]
+def _ask_for_grades(table: Table, roles: Columns, own: Iterable[pd.Series]) -> None:
+    """Refuse judgements of which no column is taken for their grades, though one may be.
+
+    One that differs within a query and holds numbers, flags, or words for grades, or is called so.
+    """
+    ids = [table.column(roles[role]) for role in ("doc_id", "chunk_id") if role in roles]
     query = roles.get("query_id", roles.get("query"))
-    if not ids or query is None or any(is_listed(table.column(roles[role])) for role in ids):
+    if query is None or not ids or any(map(is_listed, ids)):
         return
-    empty_ones = [n for n in own if own[n].isna().all() and called(n, "golden", "grade")]
-    if found := empty_ones[: len(table) - 1] or grade_columns(
-        table.frame, own, table.column(query)
-    ):
-        values = name_list(table.frame[found[0]].dropna().unique())
-        raise DataError(
-            f"no column is taken for grades, so every id would be relevant; {found[0]} holds"
-            f" {values}", file=table.name, field="columns", columns={"grade": found[0]},
-            allowed='if these are grades, {"grade": None} if not',
-        )  # fmt: skip
+    for column in own:
+        name, words = str(column.name), column.dropna().astype("str").str.strip().str.lower()
+        is_named = not len(words) and len(table.frame) > 1 and called([name], "golden", "grade")
+        kinds = map(kind_of, words.unique())
+        is_grade = all(one in ("number", "flag", "fraction") for one in kinds)
+        is_grade = is_grade or bool(words.isin(_GRADES).all())
+        by_query = words.groupby(table.column(query), sort=False)
+        if is_named or (is_grade and (by_query.nunique() > 1).any()):
+            raise DataError(
+                f"no column is taken for grades, so every id would be relevant; {name} holds"
+                f" {name_list(column.dropna().unique())}",
+                file=table.name, field="columns", columns={"grade": name},
+                allowed='if these are grades, {"grade": None} if not',
+            )  # fmt: skip
+
+
+_GRADES = frozenset(
+    "true false yes no relevant irrelevant partial perfect exact excellent good fair bad high"
+    " medium low e s c i".split()
+) | {"not relevant", "partially relevant", "highly relevant", "non-relevant"}
 
 
 def labels_of(
@@ -128,11 +131,9 @@ def labels_of(
     encoded = coded(query_id)
     ids = encoded.cat.categories.to_series().reset_index(drop=True)
     found: dict[str, Any] = {"query_id": ids, "query": ids}
-    groups = Groups(
-        codes_of(encoded).astype(np.int64), len(ids), cells, lambda at: excerpt(found["query"][at])
-    )
+    texts = cells.take(columns["query"], "text") if "query" in columns else query_id
+    groups = Groups(codes_of(encoded).astype(np.int64), len(ids), cells, texts.fillna(query_id))
     if "query" in columns:
-        texts = cells.take(columns["query"], "text")
         known = groups.one(texts, "query") if "query_id" in columns else groups.first(texts)
         found["query"] = known.fillna(ids)
     stated = pd.Series(pd.NA, ids.index, dtype="boolean")
@@ -140,28 +141,36 @@ def labels_of(
         if role in columns:
             says = groups.one(cells.take(columns[role], "flag"), role)
             stated = stated.fillna(says if role == "answerable" else ~says)
-    checks = []
+    kinds = CHECKS | TAGS | {role: role[5:] for role in columns if role.startswith("tags.")}
+    texts_of = [_texts_of(columns[r], groups, kind) for r, kind in kinds.items() if r in columns]
     for role in [role for role in ("reference_answer", *LABELS) if role in columns]:
         if role == "reference_answer" and columns[role].map(_is_list).any():
-            found[role], others = _accepted(columns[role], groups)
-            checks.append(others)
+            # of several accepted answers all but the first are checks
+            every = _texts_of(columns[role], groups, "accepted_answer")
+            every = every.drop_duplicates(["query", "text"])
+            first = every.drop_duplicates("query")
+            texts_of.append(every.drop(index=first.index))
+            found[role] = first.set_index("query")["text"].reindex(range(len(ids))).array
         else:
             found[role] = groups.one(cells.take(columns[role], "answer"), role)
-    if "reference_answer" in found and not found["reference_answer"].notna().any():
+    if "reference_answer" in found and pd.isna(found["reference_answer"]).all():
         del found["reference_answer"]
-    tag_kinds = TAGS | {role: role[5:] for role in columns if role.startswith("tags.")}
-    checks += [_texts_of(columns[r], groups, kind) for r, kind in CHECKS.items() if r in columns]
-    tags = [_texts_of(columns[r], groups, kind) for r, kind in tag_kinds.items() if r in columns]
+    told = pd.concat([_NO_TEXTS, *texts_of]).sort_values("query", kind="stable")
+    told["query_id"] = ids.take(told["query"].to_numpy(np.int64)).to_numpy()
+    told = told.drop_duplicates(ignore_index=True)
+    is_check = told["kind"].isin([*CHECKS.values(), "accepted_answer"])
     targets, expects = _targets(columns, groups, ids)
-    every = pd.concat([_NO_TEXTS, *checks]).sort_values("query", kind="stable")
-    found["answerable"] = stated.fillna(_implied(targets, every, expects, found, absent_docs))
-    own = own_columns(table, roles)
-    own = {("record_id" if name == "id" else name): one for name, one in own.items()}
-    extra = {name: groups.first(one) for name, one in own_frame(own).items()}
+    implied = _implied(targets, told[is_check], expects, found, absent_docs)
+    found["answerable"] = stated.fillna(implied)
+    own = {"x_record_id" if name == "x_id" else name: one
+           for name, one in own_frame(own_columns(table, roles)).items()}  # fmt: skip
+    extra = {name: groups.first(one) for name, one in own.items()}
     queries = pd.DataFrame(found | extra | {"position": np.arange(len(ids))})
     frames = {
-        "checks": _with_ids(every, ids),
-        "tags": _with_ids(pd.concat([_NO_TEXTS, *tags]), ids).rename(columns={"text": "value"}),
+        "checks": told[is_check].drop(columns="query"),
+        "tags": told.loc[~is_check, ["query_id", "kind", "text"]].set_axis(
+            ["query_id", "kind", "value"], axis=1
+        ),
         "targets": targets.drop(columns="query"),
     }
     lines = dict(zip(ids, groups.first(pd.Series(table.lines)), strict=True))
@@ -174,41 +183,23 @@ def labels_of(
 _NO_TEXTS = pd.DataFrame({"query": [], "kind": [], "text": []}, dtype="str").astype({"query": int})
 
 
-def _with_ids(rows: pd.DataFrame, ids: pd.Series) -> pd.DataFrame:
-    """Return rows with the ids of their queries, equal ones once."""
-    named = ids.take(rows["query"].to_numpy(np.int64)).to_numpy()
-    return rows.drop(columns="query").assign(query_id=named).drop_duplicates(ignore_index=True)
-
-
 def _is_list(cell: Any) -> bool:
     return isinstance(nested(plain_cell(cell)), list)
-
-
-def _accepted(column: pd.Series, groups: Groups) -> tuple[pd.Series, pd.DataFrame]:
-    """Return the first of several accepted answers of each query, and the others as checks."""
-    is_mapping = column.map(lambda one: isinstance(nested(plain_cell(one)), dict)).astype(bool)
-    groups.cells.report(column, is_mapping, "a text or a list of texts", drops=False)
-    every = _texts_of(column.mask(is_mapping), groups, "accepted_answer")
-    every = every.drop_duplicates(["query", "text"])
-    first = every.drop_duplicates("query")
-    found = first.set_index("query")["text"].reindex(range(groups.n)).reset_index(drop=True)
-    return found, every.drop(index=first.index)
 
 
 def _texts_of(column: pd.Series, groups: Groups, kind: str) -> pd.DataFrame:
     """Return lists of texts as rows: tags, or checks; key facts may be mappings."""
     items = exploded({"text": column}, groups.cells, "grade")
     cells = Cells(groups.cells.problems, items.lines)
-    known = items.columns
+    known = {name.removeprefix("x_"): one for name, one in items.columns.items()}
     made = pd.DataFrame({"query": groups.of[items.row], "kind": kind})
-    made["text"] = cells.take(known["text"], "text", "a list of texts, or of mappings with text")
-    if "x_importance" in known:
-        made["importance"] = cells.take(known["x_importance"], "text")
+    for name, type in {"text": "text", "importance": "text", "weight": "number"}.items():
+        if name in known:
+            made[name] = cells.take(known[name], type, "a list of texts, or of mappings with text")
+    if "importance" in made:
         is_other = made["importance"].notna() & ~made["importance"].isin(IMPORTANCE)
-        cells.report(known["x_importance"], is_other, name_list(IMPORTANCE))
-    if "x_weight" in known:
-        made["weight"] = cells.take(known["x_weight"], "number")
-    for name in known.keys() - {"text", "x_importance", "x_weight"}:
+        cells.report(known["importance"], is_other, name_list(IMPORTANCE))
+    for name in known.keys() - {*made}:
         cells.report(known[name], known[name].notna(), "text, importance and weight")
     return made.dropna(subset=["text"])
 
@@ -244,10 +235,10 @@ def _targets(
     targets = filled[0] if len(filled) == 1 else pd.concat(filled, ignore_index=True)
     gain = targets["grade"]
     if len(fractions := np.unique(gain[np.floor(gain) < gain])):
-        shown = ", ".join(f"{one:g}" for one in fractions)
+        shown = name_list(f"{one:g}" for one in fractions)
         warn(
             f"{groups.cells.problems.file}: grades are fractions ({shown}): they are taken as"
-            " gains, and levels from 0 count the different ones"
+            " gains, and the grades number them from 0"
         )
         levels = np.unique(np.append(gain, 0.0))
         targets = targets.assign(gain=gain, grade=np.searchsorted(levels, gain))
@@ -260,11 +251,12 @@ def _keys(column: pd.Series, role: str, cells: Cells) -> pd.Series:
     """Return the ids of judgements as texts; alternatives are joined."""
     if role == "text":
         return cells.take(column, "text")
-    joined = column.map(_alternatives, na_action="ignore") if column.dtype == object else column
-    return cells.ids(joined, role).where(cells.keep)
+    if column.dtype == object:
+        column = column.map(_joined, na_action="ignore")
+    return cells.ids(column, role).where(cells.keep)
 
 
-def _alternatives(cell: Any) -> Any:
+def _joined(cell: Any) -> Any:
     """Return a list of ids as one text; what holds none stays, and is refused."""
     ids = [as_id(one) for one in cell] if isinstance(cell, list) else [None]
     return cell if None in ids else _APART.join(dict.fromkeys(map(str, ids)))
@@ -277,10 +269,7 @@ def _grades(column: pd.Series | None, cells: Cells) -> npt.NDArray[np.float64]:
     codes, written = pd.factorize(column.astype("str") if column.dtype == object else column)
     known = [score_of(plain_cell(one))[0] for one in written]
     grade = np.array([*known, None], np.float64)[codes]
-    is_fraction = np.floor(grade) < grade
     is_bad = np.isnan(grade) | (np.abs(grade) >= 2**31)
-    if len(np.unique(grade[is_fraction])) > MOST_FRACTIONS:
-        is_bad |= is_fraction
     cells.report(column, is_bad, "a whole number, such as 0 or 1", drops=False)
     grade[is_bad] = np.nan
     if n_negative := int((grade < 0).sum()):
@@ -295,16 +284,15 @@ def _grades(column: pd.Series | None, cells: Cells) -> npt.NDArray[np.float64]:
 
 def _once(query: Codes, keys: pd.Series, grade: Any, cells: Cells) -> Codes:
     """Return the first of equal judgements; another grade for the same id is a problem."""
-    pair = pair_numbers(query, keys) if len(keys) else query
-    if all_differ(pair):
-        return np.arange(len(pair))
-    _, first, group = np.unique(pair, return_index=True, return_inverse=True)
-    if (differs := grade != grade[first][group]).any():
+    if all_differ(pair_numbers(query, keys) if len(keys) else query):
+        return np.arange(len(query))
+    rows = pd.DataFrame({"query": query, "key": keys, "grade": grade})
+    first = rows.groupby(["query", "key"], sort=False)["grade"].transform("first").to_numpy()
+    if (differs := grade != first).any():
         at = int(differs.argmax())
-        found = f"has the grades {grade[first[group[at]]]:g} and {grade[at]:g}"
-        told = f"{keys[at].replace(_APART, ', ')} {found}"
+        told = f"{keys[at].replace(_APART, ', ')} has the grades {first[at]:g} and {grade[at]:g}"
         cells.report(keys, differs, "one grade per target", told)
-    return np.sort(first)
+    return np.flatnonzero(~rows.duplicated(["query", "key"]))
 
 
 def _target_rows(
@@ -320,10 +308,10 @@ def _target_rows(
         return found.assign(**{column: keys})
     first = keys.str.partition(_APART)[0]
     number = first.groupby([query, first]).cumcount() + 1
-    named = first.where(number == 1, first + "(" + number.astype("str") + ")")
-    found = found.assign(target_id=named, **{column: keys.str.split(_APART)}).explode(column)
-    alternative = found.groupby(level=0).cumcount()
-    return found.assign(alternative=alternative).reset_index(drop=True).astype({column: "str"})
+    found["target_id"] = first.where(number == 1, first + "(" + number.astype("str") + ")")
+    found = found.assign(**{column: keys.str.split(_APART)}).explode(column)
+    found["alternative"] = found.groupby(level=0).cumcount()
+    return found.reset_index(drop=True).astype({column: "str"})
 
 
 def _implied(

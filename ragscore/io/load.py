@@ -16,7 +16,6 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice, name_list, plural, warn
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
@@ -26,12 +25,11 @@ from ragscore.io.files import MAX_BYTES, naming, size_limit
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.frames_in import Table, frame_of, record_table
-from ragscore.io.importers import read_ir_dataset
+from ragscore.io.importers import ir_dataset
 from ragscore.io.registry import TABLES, formats_of
 from ragscore.io.source import without_collector
 
 IR_DATASETS = "ir_datasets:"
-IR_DATASET = Format("ir_datasets", lambda seen: 0, read_ir_dataset)
 GOLDEN_VARIABLES = ("RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN")
 """Names of the environment variable for the golden file; the first that is set counts."""
 AFTER = ("run_id", "ties", "labels")
@@ -150,8 +148,8 @@ def _loaded(
             allowed = "results first, then the golden set"
             raise DataError(told, field="source", allowed=allowed)
         return source, None
-    is_named = isinstance(source, (Path, str))
-    with size_limit(max_bytes), naming(source) if is_named else nullcontext(), without_collector():
+    named = naming(source) if isinstance(source, Path) else nullcontext()
+    with size_limit(max_bytes), named, without_collector():
         found = _choose(source, side, format, options["columns"])
         own = {one: options[one] for one in options if one in found.options or one not in AFTER}
         own = options_of(found.name, own, found.options, _name(source))
@@ -164,8 +162,7 @@ def _loaded(
 
 def _name(source: Any) -> str:
     """Return the name of a source for messages; a dict may be large."""
-    is_named = isinstance(source, (Path, str))
-    return str(source) if is_named else getattr(source, "name", type(source).__name__)
+    return str(source) if isinstance(source, Path) else getattr(source, "name", "dict")
 
 
 def _warn_of_expectations(golden: Golden, name: str) -> None:
@@ -175,8 +172,8 @@ def _warn_of_expectations(golden: Golden, name: str) -> None:
     is_unlabelled = queries["answerable"].isna() & ~queries["query_id"].isin(retrieval["query_id"])
     if is_unlabelled.any():
         warn(
-            f"{name}: {is_unlabelled.sum()} of {len(queries)} queries carry no expectation; they"
-            " are unlabelled and only absent_docs='refuse' reads them as should-refuse"
+            f"{name}: {is_unlabelled.sum()} of {len(queries)} queries carry no expectation and"
+            " are unlabelled; absent_docs='refuse' reads them as should-refuse"
         )
     own = [str(one).removeprefix("x_") for one in queries if str(one).startswith("x_")]
     n_answerable = int(queries["answerable"].eq(True).sum())
@@ -185,13 +182,13 @@ def _warn_of_expectations(golden: Golden, name: str) -> None:
             f"{name}: {plural(n_answerable, 'query')} to be answered, and nothing says what answers"
             f" them: only refusals are judged (columns without a role: {name_list(own)})"
         )
-    relevant = targets.loc[targets["grade"] > 0, "query_id"]
-    should_refuse = queries["answerable"].eq(False).fillna(False).astype(bool)
-    both = queries.loc[should_refuse & is_among(queries["query_id"], relevant), "query_id"]
+    refused = queries.loc[queries["answerable"].eq(False).fillna(False), "query_id"]
+    relevant = targets["query_id"].isin(refused) & (targets["grade"] > 0)
+    both = targets.loc[relevant, "query_id"].unique()
     if len(both):
         warn(
             f"{name}: {plural(len(both), 'query')} to be refused with expected ids or supports"
-            f" ({name_list(both)}), which count for nothing: the refusal alone is judged"
+            f" ({name_list(both)}), which don't count: only the refusal is judged"
         )
 
 
@@ -331,14 +328,17 @@ NO_ERROR_WORDS = ("none", "null", "nan", "n/a", "na", "no", "false", "ok")
 
 def golden_files(source: Any) -> list[Path]:
     """Return the files that a golden set is loaded from."""
+    if str(source).startswith(IR_DATASETS):
+        return []
     return [one for one in _sources(source, "golden") if isinstance(one, Path)]
 
 
 def _sources(source: Any, side: str) -> list[Any]:
     """Return each file, dict and table of what was given; what was loaded before stays as it is."""
     if isinstance(source, (str, os.PathLike)):
-        is_named = side == "golden" and str(source).startswith(IR_DATASETS)
-        return [source] if is_named else _files(source, side)
+        if side == "golden" and str(source).startswith(IR_DATASETS):
+            return [ir_dataset(str(source))]
+        return _files(source, side)
     if isinstance(source, (Results, Golden, Mapping)):
         return [source]
     if not isinstance(source, (list, tuple)):
@@ -415,16 +415,14 @@ def _choose(source: Any, side: str, format: str | None, columns: Columns | None)
 
     With `columns`, and for frames, only the formats that have columns are looked at.
     """
-    formats, table = formats_of(side), TABLES[side]
-    if isinstance(source, (str, Mapping)):  # there is nothing to choose from
-        formats, table = [], IR_DATASET if isinstance(source, str) else table
-    is_file = isinstance(source, Path)
-    own = formats[0] if is_file and (columns is None or format is not None) else None
-    formats = formats if own else [one for one in formats if "columns" in one.options]
+    is_file, is_dict = isinstance(source, Path), isinstance(source, Mapping)
+    formats = [] if is_dict else formats_of(side)  # there is nothing to choose from
+    if not is_file or (columns is not None and format is None):
+        formats = [one for one in formats if "columns" in one.options]
     names = frozenset(getattr(source, "fields", ()))
     seen = sample(source) if is_file else Sample(Path(_name(source)), "frame", names)
     what = "results" if side == "results" else "golden files"
-    return choose_format(seen, formats, format, what, table, own)
+    return choose_format(seen, formats, format, what, TABLES[side])
 
 
 def _named_by_file(results: Results, path: Path) -> Results:

@@ -19,10 +19,10 @@ from ragscore.frames.errors import excerpt, nearest, warn
 from ragscore.frames.kinds import KINDS
 from ragscore.io import golden_read, labels, run_file, run_write, tables
 from ragscore.io.cells import run_name_of
-from ragscore.io.columns import has_labels, may_be, names_ids
-from ragscore.io.detect import Format, Mark, options_of
+from ragscore.io.columns import ID_ROLES, OUR_LABELS, called, may_be
+from ragscore.io.detect import Format, Mark, Sample, options_of
 from ragscore.io.foreign import TOOLS
-from ragscore.io.formats import chatbot, documents, fields, kebab, qrels, retrievers, trec
+from ragscore.io.formats import chatbot, fields, kebab, qrels, retrievers, trec
 from ragscore.io.frames_in import frame_of
 from ragscore.io.importers import Tool, parts_of
 
@@ -35,7 +35,15 @@ def _write_golden(golden: Golden, path: str | Path) -> Path:
     return write_golden(golden, path)
 
 
-# Our own format comes first: choose_format falls back to it.
+def _may_be(seen: Sample, endings: tuple[str, ...], fields: frozenset[str]) -> bool:
+    """Return True for a file with such a name that can't be read, or has a field of a format."""
+    is_named = seen.path.name.removesuffix(".gz").endswith(endings)
+    is_text = not seen.keys or seen.kind in ("yaml", "text")
+    known = (seen.keys & fields) - {"conversation", "turn"}  # tables have these, too
+    has_fields = len(known) > 1 and bool(known - {"query", "query_id"})
+    return is_named and seen.kind != "folder" and (is_text or has_fields)
+
+
 RESULT_FORMATS = [
     Format(
         "per_query",
@@ -44,14 +52,17 @@ RESULT_FORMATS = [
             Mark(
                 "query_id",
                 kinds=_JSON,
-                test=lambda one: not (names_ids(one.keys, "results") or has_labels(one.keys)),
+                test=lambda one: not (
+                    OUR_LABELS & one.keys or called(one.keys, "results", *ID_ROLES)
+                ),
             )(seen),
         ),
         run_file.read_per_query,
         run_write.write_per_query,
         ("[run file](run-file.md)", "JSON lines with `query_id` and `hits_top_k`"),
         suffixes=(".jsonl",),
-        fields=run_file.RECORD_NAMES - {"answer"},  # which tables of one's own have, too
+        # an answer stands in tables of one's own, too
+        may_be=lambda seen: _may_be(seen, (".jsonl",), run_file.RECORD_NAMES - {"answer"}),
         keeps="runs responses hits hit_meta citations calls",
     ),
     Format(
@@ -82,13 +93,6 @@ RESULT_FORMATS = [
         keeps="runs.k responses.query responses.error responses.elapsed_ms"
               " responses.x_ hits.chunk_id hits.source_key hits.text hits.x_ hit_meta"
               " reported",
-    ),
-    Format(
-        "trec_rag",
-        Mark("topic_id references answer", kinds=("jsonl",)),
-        documents.read_trec_rag,
-        about=("cited answers of the TREC RAG track",
-               "JSON lines with `topic_id`, `references`, `answer`"),
     ),
     Format("sqlite", Mark(kinds=("sqlite",)), kebab.read_sqlite,
            about=("kebab's database", "a SQLite file")),
@@ -123,14 +127,17 @@ GOLDEN_FORMATS = [
             Mark(
                 "id query",
                 kinds=_JSON,
-                test=lambda one: has_labels(one.keys) or not names_ids(one.keys, "golden"),
+                test=lambda one: bool(
+                    OUR_LABELS & one.keys or not called(one.keys, "golden", *ID_ROLES)
+                ),
             )(seen),
         ),
         golden_read.read_golden,
         _write_golden,
         ("[golden file](golden-file.md)", "YAML; JSON lines with `id` and `query`"),
         suffixes=(".yaml", ".yml", ".jsonl"),
-        fields=golden_read.KNOWN_FIELDS,
+        may_be=lambda seen: not may_be(seen.keys, "golden")
+        and _may_be(seen, (".jsonl", ".yaml", ".yml"), golden_read.KNOWN_FIELDS),
         keeps="queries targets tags conditions support_groups checks",
     ),
     Format(
@@ -190,7 +197,7 @@ RESULT_TABLE = Format(
     lambda seen: may_be(seen.keys, "results"),
     tables.read_results_table,
     about=_ABOUT_TABLES,
-    options=("columns", "run_id", "ties"),
+    options=("columns", "run_id"),
 )
 GOLDEN_TABLE = Format(
     "table",
@@ -258,11 +265,9 @@ def _read_frame(
     side: str, name: str, read: Callable[[Path], Any], path: Path, *args: Any, **options: Any
 ) -> Any:
     """Return what the frame holds that a registered function makes of a file."""
-    frame = read(path)
-    check_type(frame, (pd.DataFrame,), "read", "a frame")
     if side == "results":
         options = {"run_id": run_name_of(path)} | options
-    table = frame_of(frame, f"a frame that the reader of format {name} returns")
+    table = frame_of(read(path), f"a frame that the reader of format {name} returns")
     return TABLES[side].read(table, *args, **options)
 
 
@@ -317,19 +322,16 @@ def save(
     is_run = isinstance(data, Results)
     check_type(path, (str, os.PathLike), "path", "a path")
     every = [*formats_of("results"), *BESIDE] if is_run else formats_of("golden")
-    formats = {one.name: one for one in every}
-    writers = {one.name: one.write for one in every if one.write is not None}
+    formats = {one.name: one for one in every if one.write is not None}
     ending = Path(os.fspath(path).removesuffix(".gz")).suffix.lower()
     of_ending = {end: one.name for one in every for end in one.suffixes}
     name = of_ending.get(ending) if format is None else format
-    if not isinstance(name, str) or name not in writers:
-        told, allowed = f"unknown format {excerpt(name)}", nearest(name, writers)
-        if format is None:
-            told = f"{path} doesn't tell the format"
-            allowed = f"format=, one of {', '.join(writers)}; or a path that ends in"
-            allowed = f"{allowed} {', '.join(of_ending)}"
+    if not isinstance(name, str) or name not in formats:
+        told = f"{path} doesn't tell the format" if format is None else f"format {excerpt(name)}"
+        allowed = f"format=, {nearest(name, formats)}; or a path that ends in"
+        allowed = f"{allowed} {', '.join(of_ending)}"
         raise DataError(told, field="format", allowed=allowed)
-    write = writers[name]
+    write: Any = formats[name].write
     known = dict([*signature(write).parameters.items()][2:])  # after the data and the path
     options_of(name, options, known)
     written: Path = write(data, os.fspath(path), **options)

@@ -28,7 +28,6 @@ from ragscore.frames.typing import Codes, Flags
 from ragscore.io.files import line_blocks, lines_of, read_text
 from ragscore.io.formats.fields import json_object
 from ragscore.io.run_records import (
-    Batch,
     Columns,
     Fields,
     Frames,
@@ -41,7 +40,6 @@ from ragscore.io.run_records import (
     kept,
     listed,
     places,
-    values_of,
 )
 from ragscore.io.source import (
     Problems,
@@ -114,14 +112,13 @@ _LISTS = {
     "hits_top_k": [_example(HIT) | _CITED],
     "answer.citations": [_example(CITATION) | _CITED],
 }
-# Types of the fields of a record, for pyarrow's parser
-TYPES = pa.array([_example(RECORD, **_LISTS)]).type
+# A record with every field, for pyarrow's parser
+EXAMPLE = _example(RECORD, **_LISTS)
 # `refused` of an answer that tells neither that it is a refusal nor that it is none
 UNKNOWN = "unknown"
-STATED, LEFT_OPEN = "some answer says whether it is a refusal", "some says that this is unknown"
+STATED, OPEN = "some answer says whether it is a refusal", "x_says that this is unknown"
 # Fields that may name the run of a record. A file holds one run, so they have one value.
 RUN_FIELDS = ("run_id", "run_name", "run", "system")
-WHITESPACE = "".join(one for one in map(chr, range(0x3001)) if one.isspace())
 
 
 # Fields of a run that are columns, and their types
@@ -293,7 +290,7 @@ class _Records(Reader):
 
     def blocks(self, path: Path) -> Iterator[list[Any]]:
         """Read a file block by block, and yield the parts so far after each."""
-        parser = LineParser(TYPES)
+        parser = LineParser(EXAMPLE)
         for begin, block in line_blocks(path):
             parsed = parser.parse(begin, block)
             try:
@@ -324,8 +321,7 @@ class _Records(Reader):
     def frames(self, run_id: str | None = None) -> dict[str, pd.DataFrame]:
         """Return the frames, with what answers imply about refusals."""
         frames = super().frames(run_id)
-        is_stated = STATED in self.notes and LEFT_OPEN not in self.notes
-        frames["responses"] = with_refusals_implied(frames["responses"], is_stated)
+        frames["responses"] = with_refusals(frames["responses"], self.notes == {STATED})
         return frames
 
     def results(self, run: dict[str, Any], **others: pd.DataFrame) -> Results:
@@ -346,16 +342,19 @@ def columns_of(record: Level) -> Frames:
     record.check_names(RECORD_NAMES)
     answer = record.inner("answer")
     answer.check_names(ANSWER_NAMES)
-    refused = listed(answer.values("refused"))
-    is_unknown = pa.array([one == UNKNOWN for one in refused], pa.bool_())
-    if UNKNOWN in refused:
-        answer.fields["refused"] = values_of([None if one == UNKNOWN else one for one in refused])
+    refused = answer.values("refused")
+    is_open = np.array([one == UNKNOWN for one in listed(refused)], bool)
+    if is_open.any():
+        answer.fields["refused"] = kept(refused, ~is_open)
+        record.batch.notes.add(OPEN)
     responses = record.columns(RECORD)
+    responses[OPEN] = pc.if_else(pa.array(is_open), True, None)
+    if any(is_stated(responses.get(one, pa.nulls(0))).any() for one in ("refused", "grounded")):
+        record.batch.notes.add(STATED)
     for name in [name for name in record.fields if name.startswith("latency_")]:
         responses[name] = record.take(name, "number")
     as_text = record.take("answer", "text")
     responses["answer"] = pc.coalesce(responses.get("answer", as_text), as_text)
-    _imply_refusals(responses, is_unknown, record.batch)
     if "citations" in answer.fields:
         responses["n_citations"] = none_cited(answer.fields["citations"])
     frames = [*_hits(record), *_citations(answer), *_calls(answer)]
@@ -409,21 +408,22 @@ def _take_span(level: Level, found: Columns) -> None:
     kind = cited.fields.get("kind", pa.nulls(len(level), pa.string()))
     if (has_one & ~np.asarray(pc.is_in(kind, pa.array(CITATION_KINDS)))).any():
         level.batch.refuse_parsed()
+    own = level.take("span_unit", "text")
+    spans = [(level, is_stated(own), own, "start", "end", 0)]
+    for name, fields in SPAN_FIELDS.items():
+        is_kind = np.asarray(pc.fill_null(pc.equal(kind, name), False))
+        units = pc.if_else(pa.array(is_kind), SPAN_UNITS[name], None)
+        spans.append((cited, is_kind, units, *fields))
     start, end = pa.nulls(len(level), pa.int64()), pa.nulls(len(level), pa.int64())
     unit = pa.nulls(len(level), pa.string())
-    for name, (first, last, step) in SPAN_FIELDS.items():
-        is_kind = np.asarray(pc.fill_null(pc.equal(kind, name), False))
-        if is_kind.any():
-            begins, ends = _ends(cited, is_kind, first, last, step, "whole numbers in order")
-            start, end = pc.coalesce(start, begins), pc.coalesce(end, ends)
-            unit = pc.if_else(begins.is_valid(), SPAN_UNITS[name], unit)
-    if "span_unit" in level.fields:
-        own = level.take("span_unit", "text")
-        begins, ends = _ends(level, is_stated(own), "start", "end", 0, SPAN_ALLOWED)
-        for at in np.flatnonzero(is_stated(own) & is_stated(unit)):
-            found_two = f"found a span of {own[at]} beside a citation with a span of {unit[at]}"
-            level.fault(at, "", found_two, "one span")
-        start, end, unit = map(pc.coalesce, (start, end, unit), (begins, ends, own))
+    for of, where, units, first, last, step in spans:
+        if where.any():
+            begins, ends = _ends(of, where, first, last, step)
+            units = kept(units, is_stated(begins)) if of is cited else units
+            for at in np.flatnonzero(is_stated(unit) & is_stated(units)):
+                found_two = f"found a span of {unit[at]} beside one of {units[at]}"
+                level.fault(at, "", found_two, "one span")
+            start, end, unit = map(pc.coalesce, (start, end, unit), (begins, ends, units))
     found |= {"start": start, "end": end, "span_unit": unit}
     path = cited.take("path", "text")
     own = found.get("path", pa.nulls(len(level), pa.string()))
@@ -432,38 +432,27 @@ def _take_span(level: Level, found: Columns) -> None:
 
 
 def _ends(
-    level: Level, where: Flags, first: str, last: str, step: int, allowed: str
+    level: Level, where: Flags, first: str, last: str, step: int
 ) -> tuple[pa.Array, pa.Array]:
     """Take out the ends of some spans, half-open; those that are none are faults."""
-    begins = level.take_at(where, first, "whole")
-    ends = begins if last == first else level.take_at(where, last, "whole")
+    begins = level.take(first, "whole", where)
+    ends = begins if last == first else level.take(last, "whole", where)
     ends = pc.add(ends, step)
     is_span = np.asarray(pc.fill_null(pc.greater(ends, begins), False))
     for at in np.flatnonzero((is_stated(begins) | is_stated(ends)) & ~is_span):
-        level.fault(at, "", f"found {first} {begins[at]}, {last} {ends[at]}", allowed)
+        level.fault(at, "", f"found {first} {begins[at]}, {last} {ends[at]}", SPAN_ALLOWED)
     return kept(begins, is_span), kept(ends, is_span)
 
 
-def _imply_refusals(responses: Columns, is_unknown: pa.Array, batch: Batch) -> None:
-    """Say of answers that don't say so whether they are refusals, where that is implied."""
-    none = pa.nulls(len(is_unknown), pa.bool_())
-    refused, grounded = responses.get("refused", none), responses.get("grounded", none)
-    stated = pc.if_else(is_unknown, None, pc.coalesce(refused, grounded))
-    if stated.null_count < len(stated):
-        batch.notes.add(STATED)
-    if pc.any(is_unknown).as_py():
-        batch.notes.add(LEFT_OPEN)
-    implied = implied_refusals(responses["answer"], grounded)
-    responses["refused"] = pc.if_else(is_unknown, None, pc.coalesce(refused, implied))
-
-
-def implied_refusals(answer: pa.Array, grounded: pa.Array) -> pa.Array:
+def implied_refusals(responses: pd.DataFrame) -> pd.Series:
     """Return True for an answer that isn't grounded, or that is blank if `grounded` is unknown.
 
-    Null for a text: whether its words refuse is unknown.
+    NA for a text: whether its words refuse is unknown.
     """
-    is_blank = pc.equal(pc.utf8_trim(answer, characters=WHITESPACE), "")
-    return pc.coalesce(pc.invert(grounded), pc.if_else(pc.fill_null(is_blank, False), True, None))
+    unknown = pd.Series(pd.NA, responses.index, dtype="boolean")
+    grounded = responses.get("grounded", unknown)
+    answer = responses.get("answer", unknown.astype("str"))
+    return (~grounded).mask(answer.str.strip().eq("") & grounded.isna(), True)
 
 
 def positions(row: Codes) -> pa.Array:
@@ -480,18 +469,22 @@ def none_cited(lists: Values) -> pa.Array:
     return pc.if_else(is_empty, pa.scalar(0, pa.int64()), None)
 
 
-def with_refusals_implied(responses: pd.DataFrame, stated: Flags | bool) -> pd.DataFrame:
-    """Return responses in which an answer is no refusal if its run states this of others only.
+def with_refusals(responses: pd.DataFrame, is_stated: Any = None) -> pd.DataFrame:
+    """Return responses with what answers imply about refusals.
 
-    Many systems say `refused` where it is true, and nothing elsewhere. `stated`: the rows of runs
-    that state it of any answer, or whether the run does.
+    Many systems say `refused` where it is true, and nothing elsewhere: where a run states it of
+    some answers, the others are no refusals. `is_stated`: where it does; None: where rows of the
+    same run do.
     """
-    if "answer" not in responses or not np.any(stated):
-        return responses
-    is_open = stated & responses["answer"].notna().to_numpy()
-    unknown = pd.Series(pd.NA, responses.index, dtype="boolean")
-    refused = responses.get("refused", unknown)
-    return responses.assign(refused=refused.mask(refused.isna() & is_open, False))
+    unknown, runs = pd.Series(pd.NA, responses.index, dtype="boolean"), responses["run_id"]
+    refused, is_open = responses.get("refused", unknown), responses.get(OPEN, unknown).notna()
+    if is_stated is None:
+        is_stated = runs.isin(runs[refused.notna()])
+    found = refused.fillna(implied_refusals(responses)).mask(is_open)
+    if "answer" in responses:
+        found = found.mask(found.isna() & responses["answer"].notna() & is_stated, False)
+    known = {"refused": found} if found.notna().any() else {}
+    return responses.drop(columns=OPEN, errors="ignore").assign(**known)
 
 
 # Files beside a run or a corpus

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from ragscore.frames.data import KINDS, categorical, conform, empty
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
 from ragscore.frames.typing import Codes, Flags
-from ragscore.io.files import LONGEST_ID, UNFORESEEN, longest_line
+from ragscore.io.files import LONGEST_ID, UNFORESEEN
 from ragscore.io.source import Problems, Row, as_id, describe, parse_json, suggest_field
 from ragscore.io.values import (
     ARROW,
@@ -169,16 +169,6 @@ class Level:
         line, field = int(self.batch.lines[self.record[at]]), (self.place + name).rstrip(".")
         self.batch.add(found, line=line, field=field, allowed=allowed)
 
-    def rows(self, at: Codes) -> "Level":
-        """Return the objects at these places."""
-        fields = {
-            name: values.take(pa.array(at))
-            if isinstance(values, pa.Array)
-            else [values[one] for one in at]
-            for name, values in self.fields.items()
-        }
-        return Level(fields, self.record[at], self.place, self.batch)
-
     def check_names(self, known: frozenset[str]) -> None:
         """Record the names of fields that resemble a known one."""
         for name, values in self.fields.items():
@@ -190,9 +180,14 @@ class Level:
         """Return the values of a field, which may be absent."""
         return self.fields.get(name, pa.nulls(len(self)))
 
-    def take(self, name: str, type: str) -> pa.Array:
-        """Take a field out, as a column of a type; a value that isn't of it is a fault."""
+    def take(self, name: str, type: str, where: Flags | None = None) -> pa.Array:
+        """Take a field out, as a column of a type; a value that isn't of it is a fault.
+
+        `where`: only of some of the objects; the others keep theirs.
+        """
         values = self.fields.pop(name, pa.nulls(len(self)))
+        if where is not None:
+            self.fields[name], values = kept(values, ~where), kept(values, where)
         if isinstance(values, pa.Array):
             if (plain := _plain(values, type)) is not None:
                 return plain
@@ -204,14 +199,6 @@ class Level:
             for one, line in zip(values, lines, strict=True)
         ]
         return pa.array(found, ARROW[type])
-
-    def take_at(self, where: Flags, name: str, type: str) -> pa.Array:
-        """Take a field of some of the objects out; the others keep theirs."""
-        values = self.values(name)
-        self.fields[name] = kept(values, where)
-        found = self.take(name, type)
-        self.fields[name] = kept(values, ~where)
-        return found
 
     def columns(self, fields: Fields) -> Columns:
         """Take out those fields that are columns; names with dots lie in objects."""
@@ -296,12 +283,12 @@ class Level:
 
     def metadata(self, row: Codes, rank: pa.Array) -> tuple[Frames, pa.Array]:
         """Take out the metadata of hits: the frame hit_meta, and the source keys in it."""
-        values, none = self.values("metadata"), pa.nulls(len(self), pa.string())
-        if isinstance(values, pa.Array):
-            self.refuse("metadata", "a mapping or null")
-            return [], none
-        about = [one if isinstance(one, dict) else {} for one in values]
-        self.fields["metadata"] = [None if isinstance(one, dict) else one for one in values]
+        values = self.values("metadata")
+        if not is_stated(values).any():
+            return [], pa.nulls(len(self), pa.string())
+        self.batch.refuse_parsed()
+        about = [one if isinstance(one, dict) else {} for one in listed(values)]
+        self.fields["metadata"] = [None if isinstance(o, dict) else o for o in listed(values)]
         self.refuse("metadata", "a mapping or null")
         at = np.repeat(np.arange(len(about)), [*map(len, about)])
         written = [as_json(one) for one in chain.from_iterable(map(dict.values, about))]
@@ -413,37 +400,34 @@ class Reader:
         batch, lines = records.batch, dict[tuple[str, ...], int]()
         batch.records, batch.typos = self.faults.records, self.problems.typos
         batch.notes = self.notes
-        records, ids = self._identified(records, lines)
-        frames = self.columns(records)
-        for _, row, columns in frames:
+        ids, is_good = self._identified(records, lines)
+        for kind, row, columns in self.columns(records):
+            if not is_good.all():
+                columns = {n: one.filter(pa.array(is_good[row])) for n, one in columns.items()}
+                row = row[is_good[row]]
             columns |= {name: one.take(pa.array(row)) for name, one in ids.items()}
-        self.parts += [(kind, columns) for kind, _, columns in frames]
+            self.parts.append((kind, columns))
         self.lines |= lines
         tell(self.faults, self.problems)
 
     def _identified(
         self, records: Level, lines: dict[tuple[str, ...], int]
-    ) -> tuple[Level, Columns]:
-        """Return the records that have ids of their own, and these ids; add their lines."""
+    ) -> tuple[Columns, Flags]:
+        """Return the ids of records, and which have ids of their own; add their lines."""
         for name in self.keys:
             for at in np.flatnonzero(~is_stated(records.values(name))):
                 records.fault(at, name, "the field is missing", ID_ALLOWED)
         ids = {column: records.take(name, "id") for name, column in self.keys.items()}
-        cells, good = [*zip(*map(listed, ids.values()), strict=True)], list[int]()
+        is_good, cells = np.ones(len(records), bool), zip(*map(listed, ids.values()), strict=True)
         for n, (cell, line) in enumerate(zip(cells, records.batch.lines.tolist(), strict=True)):
-            if None in cell:
-                continue
             before = self.lines.get(cell, lines.get(cell))
-            if before is None or not self.once:
+            is_good[n] = None not in cell and (before is None or not self.once)
+            if is_good[n]:
                 lines.setdefault(cell, line)
-                good.append(n)
-            else:
+            elif None not in cell:
                 found = f"{' of '.join(map(repr, cell))} stood on line {before} already"
                 records.fault(n, next(iter(self.keys)), found, self.once)
-        if len(good) < len(cells):
-            records = records.rows(np.array(good, np.int64))
-            ids = {name: one.take(pa.array(good, pa.int64())) for name, one in ids.items()}
-        return records, ids
+        return ids, is_good
 
     def frames(self, run_id: str | None = None) -> dict[str, pd.DataFrame]:
         """Return the frames of what was read, those with rows and responses, hits, citations."""
@@ -481,9 +465,9 @@ def _frame(kind: str, parts: list[Columns], run_id: str | None) -> pd.DataFrame:
         for part in parts
     ]
     table = pa.concat_tables(tables, promote_options="permissive")
-    found: dict[str, Any] = {name: series(table[name]) for name in table.column_names}
+    found = {name: series(table[name]) for name in table.column_names}
     if run_id is not None:
-        found["run_id"] = categorical(np.zeros(len(table), np.int8), [run_id])
+        found["run_id"] = pd.Series(categorical(np.zeros(len(table), np.int8), [run_id]))
     for name in KINDS[kind].required:
         found.setdefault(name, pd.Series(np.nan, range(len(table)), dtype="str"))
     return conform(pd.DataFrame(found, copy=False), kind)
@@ -491,10 +475,8 @@ def _frame(kind: str, parts: list[Columns], run_id: str | None) -> pd.DataFrame:
 
 def series(column: pa.Array | pa.ChunkedArray) -> pd.Series:
     """Return a column of a frame."""
-    dtype = _DTYPES.get(column.type)
-    return pd.Series(
-        column.to_numpy(zero_copy_only=False) if dtype is None else dtype.__from_arrow__(column)
-    )
+    found: pd.Series = column.to_pandas(types_mapper=_DTYPES.get)
+    return found
 
 
 def _are_floats(types: set[Any], columns: list[pa.Array]) -> bool:
@@ -519,13 +501,18 @@ def _as_texts(column: pa.Array) -> pa.Array:
 
 # Blocks of fewer lines aren't worth it; from so many lines of the first one types are learned
 FEWEST, N_SAMPLED = 64, 64
+# A line that doesn't fit here is left to `json`
+PARSED_BYTES = 1 << 20
 
 
 class LineParser:
-    """Parses blocks by types that grow with the fields that occur, from the `known` ones on."""
+    """Parses blocks by types that grow with the fields that occur.
 
-    def __init__(self, known: pa.DataType) -> None:
-        self.known, self.types = known, pa.struct([])
+    They begin with those of an example, if the file has no other types in its fields.
+    """
+
+    def __init__(self, example: dict[str, Any]) -> None:
+        self.example, self.types = example, pa.struct([])
         self.is_off = False
 
     def parse(self, begin: int, data: bytes) -> Level | None:
@@ -535,7 +522,6 @@ class LineParser:
         n_lines = _n_objects(data)
         if self.is_off or n_lines < FEWEST:
             return None
-        read = json.ReadOptions(block_size=max(1 << 20, longest_line(data) + 1))
         try:
             if not len(self.types):
                 lines = data.splitlines()
@@ -544,6 +530,7 @@ class LineParser:
             types = json.ParseOptions(
                 pa.schema(list(self.types)), unexpected_field_behavior="error"
             )
+            read = json.ReadOptions(block_size=PARSED_BYTES)
             table = json.read_json(pa.BufferReader(data), read, types)
         except (pa.ArrowException, *UNFORESEEN):
             return None
@@ -555,12 +542,14 @@ class LineParser:
 
     def learn(self, values: list[dict[str, Any]]) -> None:
         """Add the types of these fields; where one has several, `json` parses all that follows."""
-        try:
-            seen = [pa.schema({"record": one}) for one in (self.types, pa.array(values).type)]
-            types = pa.unify_schemas(seen, promote_options="permissive").field("record").type
-            self.types = _filled(types, self.known)
-        except (pa.ArrowException, *UNFORESEEN):
-            self.is_off = True
+        for known in ([self.example], []):
+            with suppress(pa.ArrowException, *UNFORESEEN):
+                seen = [self.types, pa.array([*values, *known]).type]
+                schemas = [pa.schema({"record": one}) for one in seen]
+                types = pa.unify_schemas(schemas, promote_options="permissive")
+                self.types = types.field("record").type
+                return
+        self.is_off = True
 
 
 def _n_objects(data: bytes) -> int:
@@ -576,16 +565,3 @@ def _n_objects(data: bytes) -> int:
     n = data.count(b"\n") + (not data.endswith(b"\n"))
     between = data.count(b"}\n{") + data.startswith(b"{") + data.rstrip(b"\n").endswith(b"}")
     return n if between == n + 1 and b"\0" not in data else 0
-
-
-def _filled(seen: pa.DataType, known: pa.DataType) -> pa.DataType:
-    """Return a type with what is known of fields that were null, or whole numbers, so far."""
-    if pa.types.is_struct(seen) and pa.types.is_struct(known):
-        types = {one.name: one.type for one in known}
-        return pa.struct(
-            [(one.name, _filled(one.type, types.get(one.name, pa.null()))) for one in seen]
-        )
-    if pa.types.is_list(seen) and pa.types.is_list(known):
-        return pa.list_(_filled(seen.value_type, known.value_type))
-    is_whole = pa.types.is_integer(seen) and pa.types.is_floating(known)
-    return known if pa.types.is_null(seen) or is_whole else seen

@@ -6,14 +6,12 @@ is an error, never a silent change.
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import KINDS, DataError, Results, check_type
@@ -22,12 +20,11 @@ from ragscore.frames.schema import LAYOUT
 from ragscore.io.files import (
     check_one_run,
     json_line,
-    replacing,
     write_bytes,
     write_lines,
     write_text,
 )
-from ragscore.io.formats.fields import flat_fields, object_of
+from ragscore.io.formats.fields import placed, rows_of
 from ragscore.io.run_file import (
     ALSO,
     CALL,
@@ -44,17 +41,21 @@ from ragscore.io.run_file import (
     implied_refusals,
     snapshot_of,
 )
+from ragscore.io.run_records import Fields
 from ragscore.io.source import describe
 from ragscore.io.values import (
     JSON_SUFFIX,
     SPAN_ALLOWED,
-    by_query,
-    escape_key,
+    cells,
     extra_fields,
+    grouped,
+    objects_of,
+    of_json,
+    plain_values_of,
     row_dicts,
-    unflatten,
 )
 
+HIT_CELL = ["run_id", "query_id", "rank"]
 # Frame -> places of fields that are no fields of one's own
 KNOWN: dict[str, set[str]] = {
     "responses": {*RECORD, "hits_top_k", "answer", "answer.citations", "answer.hops"},
@@ -64,6 +65,8 @@ KNOWN: dict[str, set[str]] = {
 }
 # Object -> its fields in the order of the file, by their places behind `x_`
 ORDER = {kind: [f"x_{name}" for name in names] for kind, names in LAYOUT.items()}
+# Fields that are written as null where they are unknown
+NULL_COLUMNS = [f"x_{name}" for name in (*NULLS, "answer")]
 # The fields of a hit whose `retrieval` is no object
 BARE_HIT = {name: one for name, one in HIT.items() if one[0] not in ALSO.values()} | {
     name: (column, "score") for name, column in ALSO.items()
@@ -125,62 +128,78 @@ def _write_both(file: Path, records: str, description: bytes) -> Path:
     beside = Path(os.path.realpath(file.parent / "run.json"))
     old = beside.read_bytes() if beside.is_file() else description
     try:
-        with replacing(beside) as out:
-            out.write(description)
-            if old != description:
-                beside.unlink()
-            write_text(file, records)
+        if old != description:
+            beside.unlink()
+        write_text(file, records)
     except BaseException:
-        if old != description and not beside.exists():
-            with suppress(DataError):
-                write_bytes(beside, old)
+        write_bytes(beside, old)
         raise
+    write_bytes(beside, description)
     return file
 
 
-def _records(results: Results) -> Iterator[dict[str, Any]]:
-    rows = {kind: _by_query(results, kind) for kind in ("hits", "citations", "calls", "hit_meta")}
-    _check_names(results.responses, "responses")
-    states = any(
-        one in results.responses and results.responses[one].notna().any()
-        for one in ("refused", "grounded")
+def _records(results: Results) -> list[dict[str, Any]]:
+    responses, ids = results.responses, results.responses["query_id"]
+    _check_names(responses, "responses")
+    phases = {name: (name, "number") for name in map(str, responses) if name[:8] == "latency_"}
+    columns = dict.fromkeys(NULL_COLUMNS, [None] * len(ids)) | placed(responses, RECORD | phases)
+    hits, citations = _rows(results, "hits", HIT), _rows(results, "citations", CITATION)
+    columns["x_hits_top_k"] = [hits.get(one, []) for one in ids]
+    n_cited = responses.get("n_citations", pd.Series(pd.NA, responses.index))
+    columns["x_answer.citations"] = [
+        citations.get(one, [] if is_known else None)
+        for one, is_known in zip(ids, n_cited.notna(), strict=True)
+    ]
+    calls = _rows(results, "calls", CALL)
+    columns["x_answer.hops"] = [calls.get(one) for one in ids]
+    columns["x_answer.refused"] = _refusals(responses)
+    columns = _ordered(columns, "responses")
+    of_answers = [name for name in columns if name.startswith("x_answer.")]
+    answers = objects_of(
+        {f"x_{name.removeprefix('x_answer.')}": columns.pop(name) for name in of_answers}
     )
-    wanted = results.responses.reindex(columns=["answer", "grounded"])
-    answers = pa.array(wanted["answer"], pa.string())
-    implied = implied_refusals(answers, pa.array(wanted["grounded"], pa.bool_())).to_pylist()
-    responses = row_dicts(results.responses.drop(columns="run_id"))
-    for response, is_implied in zip(responses, implied, strict=True):
-        hits, citations, calls, meta = (of.get(response["query_id"], []) for of in rows.values())
-        record = dict.fromkeys(f"x_{name}" for name in NULLS) | flat_fields(response, RECORD)
-        record |= {f"x_{name}": one for name, one in response.items() if name[:8] == "latency_"}
-        if citations or "n_citations" in response:
-            record["x_answer.citations"] = _cited(citations)
-        if calls:
-            record["x_answer.hops"] = [
-                {"iter": int(one["call"]) - 1} | object_of(one, CALL) for one in calls
-            ]
-        if any(name.startswith("x_answer.") for name in record):
-            record.setdefault("x_answer.answer", None)
-            refused = response.get("refused")
-            if refused is None and (is_implied is not None or (states and "answer" in response)):
-                record["x_answer.refused"] = UNKNOWN
-            elif refused == is_implied:
-                record.pop("x_answer.refused", None)
-        else:
-            record["x_answer"] = None
-        record["x_hits_top_k"] = _hits(hits, meta, response["query_id"])
-        yield _object(record, "responses")
+    columns["x_answer"] = [{"answer": None} | one if one else None for one in answers]
+    return objects_of(columns, NULL_COLUMNS)
 
 
-def _by_query(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of each query, after a check of them."""
-    frame: pd.DataFrame | None = getattr(results, kind)
-    if frame is None:
-        return {}
-    _check_rows(frame, kind, results.responses["query_id"])
+def _refusals(responses: pd.DataFrame) -> list[Any]:
+    """Return what each answer says of being a refusal: nothing where reading implies as much."""
+    names = ["answer", "grounded", "refused"]
+    answer, grounded, refused = (one for _, one in responses.reindex(columns=names).items())
+    states = bool(grounded.notna().any() or refused.notna().any())
+    implied = implied_refusals(responses)
+    is_open = refused.isna() & (implied.notna() | (answer.notna() & states))
+    said = refused.astype(object).where(refused.ne(implied).fillna(True), None)
+    return plain_values_of(said.mask(is_open, UNKNOWN))
+
+
+def _rows(results: Results, kind: str, fields: Fields) -> dict[str, list[dict[str, Any]]]:
+    """Return the objects of each query."""
+    frame = _with_spans(_checked(results, kind), kind)
+    if kind == "hits":
+        metadata = metadata_column(frame, _checked(results, "hit_meta"))
+        frame = frame.assign(x_metadata=pd.Series(metadata, frame.index, dtype=object))
+        fields = BARE_HIT if {"x_retrieval", "x_retrieval.json"} & {*frame} else fields
+    elif kind == "citations":
+        frame = frame.sort_values("position")
+    else:
+        frame = frame.assign(x_iter=frame["call"] - 1)
+    columns = _ordered(placed(frame, fields), kind)
+    return grouped(frame["query_id"], objects_of(columns))
+
+
+def _ordered(columns: dict[str, list[Any]], kind: str) -> dict[str, list[Any]]:
+    """Return the columns of fields in the order of the file."""
+    return {name: columns[name] for name in ORDER[kind] if name in columns} | columns
+
+
+def _checked(results: Results, kind: str) -> pd.DataFrame:
+    """Return the rows of a kind, after a check that reading gives them back."""
+    frame = rows_of(results, kind)
+    _check_rows(frame, kind, results)
     if kind in KNOWN:
         _check_names(frame, kind)
-    return by_query(frame)
+    return frame
 
 
 def _check_names(frame: pd.DataFrame, kind: str) -> None:
@@ -196,91 +215,79 @@ def _check_names(frame: pd.DataFrame, kind: str) -> None:
             )
 
 
-def _check_rows(frame: pd.DataFrame, kind: str, asked: pd.Series) -> None:
-    """Refuse rows that reading would not give back: of queries without a record, or half spans."""
+def _check_rows(frame: pd.DataFrame, kind: str, results: Results) -> None:
+    """Refuse rows that reading would not give back, such as those of queries without a record."""
     names = ["start", "end", "span_unit", "path", "x_citation.kind", "x_citation.path"]
-    start, end, unit, path, of, other = (one for _, one in frame.reindex(columns=names).items())
-    is_span = (start.ge(0) & start.lt(end)).to_numpy(bool, na_value=False)
-    is_cited = frame.filter(like="x_citation.").notna().any(axis=1)
-    for is_bad, allowed in (
-        (~is_among(frame["query_id"], asked), "rows of queries that have a response"),
-        ((start.notna() | end.notna()) & ~is_span, f"{SPAN_ALLOWED}, or neither"),
-        (start.notna() & unit.isna(), "a span_unit: line, page, char, ms or the like"),
-        (is_cited & ~of.isin(CITATION_KINDS), f"x_citation.kind: {KIND_ALLOWED}"),
-        (other.notna() & path.isna(), "x_citation.path beside a path only"),
-    ):
+    is_asked = is_among(frame["query_id"], results.responses["query_id"])
+    bad: dict[str, Any] = {"rows of queries that have a response": ~is_asked}
+    if kind == "hit_meta":
+        rows, ranks = (pd.MultiIndex.from_frame(one[HIT_CELL]) for one in (frame, results.hits))
+        bad["the rank of a hit"] = ~rows.isin(ranks)
+    if kind == "citations":
+        places = frame.groupby("query_id")["position"].rank("first")
+        bad["the positions 1, 2, 3, ... of each query"] = places != frame["position"]
+    if kind in ("hits", "citations"):
+        start, end, unit, path, of, other = (one for _, one in frame.reindex(columns=names).items())
+        is_span = (start.ge(0) & start.lt(end)).to_numpy(bool, na_value=False)
+        is_cited = frame.filter(like="x_citation.").notna().any(axis=1)
+        bad |= {
+            f"{SPAN_ALLOWED}, or neither": (start.notna() | end.notna()) & ~is_span,
+            "a span_unit: line, page, char, ms or the like": start.notna() & unit.isna(),
+            f"x_citation.kind: {KIND_ALLOWED}": is_cited & ~of.isin(CITATION_KINDS),
+            "x_citation.path beside a path only": other.notna() & path.isna(),
+        }
+    for allowed, is_bad in bad.items():
         if is_bad.any():
             row = next(row_dicts(frame[np.asarray(is_bad)]))
-            shown = {n: one for n, one in row.items() if n in ("query_id", *names) or "cit" in n}
-            raise DataError(f"found {describe(shown)}", field=kind, allowed=allowed)
+            shown = ("query_id", "rank", "position", *names)
+            told = {n: one for n, one in row.items() if n in shown or n.startswith("x_citation")}
+            raise DataError(f"found {describe(told)}", field=kind, allowed=allowed)
 
 
-def _object(fields: dict[str, Any], kind: str) -> dict[str, Any]:
-    """Return fields by their places as the object that holds them, in the order of the file."""
-    return unflatten({name: fields[name] for name in ORDER[kind] if name in fields} | fields)
+def mappings_by(
+    cells: Iterable[tuple[Any, ...]], names: Iterable[str], values: Iterable[Any]
+) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Return named values as one mapping for each cell."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for cell, name, value in zip(cells, names, values, strict=True):
+        found.setdefault(cell, {})[name] = value
+    return found
 
 
-def _cited(citations: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the citations of an answer by their positions."""
-    rows = sorted(citations, key=lambda row: row["position"])
-    positions = [int(row["position"]) for row in rows]
-    if positions != list(range(1, len(positions) + 1)):
-        raise DataError(
-            f"found the positions {positions}", field="citations.position", allowed="1, 2, 3, ..."
-        )
-    cited = []
-    for row in rows:
-        one = _place(row) | row
-        if one.get("x_citation.path") == one.get("path"):
-            one.pop("path", None)
-        cited.append(_object(flat_fields(one, CITATION), "citations"))
-    return cited
+def metadata_column(hits: pd.DataFrame, meta: pd.DataFrame) -> list[dict[str, Any] | None]:
+    """Return the metadata of each hit."""
+    if not len(meta):
+        return [None] * len(hits)
+    of_hits, of_meta = (cells(one, HIT_CELL) for one in (hits, meta))
+    values = (of_json(one, "hit_meta.value") for one in meta["value"])
+    found = mappings_by(of_meta, meta["key"], values)
+    return [found.get(one) for one in of_hits]
 
 
-def _hits(
-    rows: list[dict[str, Any]], meta: list[dict[str, Any]], query_id: str
-) -> list[dict[str, Any]]:
-    metadata = hit_metadata(meta)
-    if strays := sorted(metadata.keys() - {row["rank"] for row in rows}):
-        raise DataError(
-            f"metadata of query {query_id!r} at rank {strays[0]}, where no hit is",
-            field="hit_meta.rank",
-            allowed="the rank of a hit",
-        )
-    hits = []
-    for row in rows:
-        hit = _place(row) | row
-        if row["rank"] in metadata:
-            hit["x_metadata"] = metadata[row["rank"]]
-        is_bare = "x_retrieval" in row or "x_retrieval.json" in row
-        hits.append(_object(flat_fields(hit, BARE_HIT if is_bare else HIT), "hits"))
-    return hits
-
-
-def hit_metadata(rows: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """Return the metadata of a query's hits by rank."""
-    found: dict[int, dict[str, Any]] = {}
-    for row in rows:
-        found.setdefault(row["rank"], {})[f"x_{escape_key(row['key'])}.json"] = row["value"]
-    return {rank: unflatten(one) for rank, one in found.items()}
-
-
-def _place(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a row's span: in its citation where that can hold it, else beside."""
-    kind, beside = row.get("x_citation.kind", ""), ("start", "end", "span_unit")
-    cited = {"x_citation.kind": kind, "x_citation.path": row.get("path")} if kind else {}
-    first, last, step = SPAN_FIELDS.get(kind, ("", "", 0))
-    is_held = "start" in row and SPAN_UNITS.get(kind) == row["span_unit"]
-    if is_held and (first != last or row["end"] - row["start"] == 1):
-        return cited | {
-            f"x_citation.{first}": row["start"],
-            f"x_citation.{last}": row["end"] - step,
-        }
-    if "span_unit" in row and row.keys() & {"x_start", "x_end"}:
+def _with_spans(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Return rows with their spans in the citation where that can hold them, else beside."""
+    if kind == "calls":
+        return frame
+    names = ["start", "end", "span_unit", "path", "x_citation.kind", "x_citation.path"]
+    start, end, unit, path, cited, other = (one for _, one in frame.reindex(columns=names).items())
+    is_beside = start.notna() | unit.notna()
+    spans = {"x_citation.path": path.where(cited.notna() & other.isna())}
+    for name, (first, last, step) in SPAN_FIELDS.items():
+        is_held = start.notna() & cited.eq(name) & unit.eq(SPAN_UNITS[name])
+        is_held &= (first != last) | (end - start).eq(1)
+        spans[f"x_citation.{first}"] = start.where(is_held)
+        spans[f"x_citation.{last}"] = (end - step).where(is_held)
+        is_beside &= ~is_held
+    if (frame.filter(regex="^x_(start|end)$").notna().any(axis=1) & is_beside).any():
         raise DataError(
             "x_start and x_end would be read as the span", field="x_start", allowed="other names"
         )
-    return cited | {f"x_{name}": row[name] for name in beside if name in row}
+    spans |= {f"x_{one}": frame[one].where(is_beside) for one in names[:3] if one in frame}
+    for name in frame.columns.intersection([*spans]):
+        spans[name] = spans[name].astype(object).where(spans[name].notna(), frame[name])
+    if kind == "citations" and "path" in frame:  # beside the citation's only where it differs
+        spans["path"] = path.where(cited.isna() | other.notna())
+    return frame.assign(**spans)
 
 
 def run_description(runs: pd.DataFrame) -> dict[str, Any]:

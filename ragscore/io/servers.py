@@ -12,18 +12,16 @@ import logging
 import math
 import os
 import re
+import string
 import traceback
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from importlib import import_module
-from itertools import pairwise
 from os.path import commonprefix
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import SplitResult, parse_qsl, quote, quote_plus, urlsplit
+from urllib.parse import SplitResult, quote, quote_plus, urlsplit
 
 from ragscore.frames.errors import DataError
 from ragscore.frames.escaping import visible
@@ -39,13 +37,14 @@ _PLACEHOLDERS = frozenset(
     "none null empty dummy ollama local test token lm-studio not-needed no-key no-key-required"
     " sk-no-key-required".split()
 )
-_WORDS = frozenset(
-    "token secret secrets password passwd passphrase pwd apikey apitoken accesskey authorization"
-    " auth credential credentials cookie signature sig bearer jwt".split()
+_SECRET = re.compile(
+    "(?:^|_)(?:token|secrets?|pass(?:word|wd|phrase)|pwd|auth|authorization|credentials?|cookie"
+    "|signature|sig|bearer|jwt|api_?key|apitoken|access_?key"
+    "|(?:private|secret|auth|account|subscription)_key)(?:_|$)"
 )
-_KEYS = frozenset("api access private secret auth account subscription".split())  # before "key"
 _IN_ADDRESS = re.compile(
-    r"(?i)(://)[^\s/@]+(?=@)|([?&][\w-]*(?:key|token|secret|password|sig|signature)=)[^&\s]+"
+    r"(?i)(://)[^\s/@]+(?=@)|([?&](?:auth|authorization|bearer|cookie|[\w-]*(?:key|token|secrets?"
+    r"|pass(?:word|wd|phrase)|pwd|credentials?|sig|signature|jwt))=)[^&\s]+"
 )
 _KEY_LIKE = re.compile(r"(?=.*\d)(?=.*[A-Za-z])(?!/)(?!.*://)[\w+/=.~:-]{16,}")
 SCHEME = re.compile(r"(?i)^(?:bearer|basic|token|apikey|digest)\s+(?=\S)")
@@ -56,16 +55,8 @@ def is_secret(name: str) -> bool:
 
     True for `api_key` and `X-Auth-Token`, False for `max_tokens` and `tokenizer`.
     """
-    words = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).lower()
-    parts = re.split(r"[^a-z0-9]+", words)
-    return bool(_WORDS & set(parts)) or any(
-        word in _KEYS and following == "key" for word, following in pairwise(parts)
-    )
-
-
-def is_secret_parameter(name: str) -> bool:
-    """Return True if a parameter of an address may hold a key: as a field, or `key`."""
-    return name.lower() == "key" or is_secret(name)
+    words = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()
+    return _SECRET.search(re.sub(r"[^a-z0-9]+", "_", words)) is not None
 
 
 def hidden(value: Any) -> Any:
@@ -90,7 +81,7 @@ def checked_key(text: str, field: str) -> str:
     """Return a key that a header can hold; libraries quote others in their errors."""
     if not (text := text.strip()).isascii() or not text.isprintable():
         raise DataError(
-            "found other signs than printable ASCII", field=field, allowed="what a header can hold"
+            "found more than printable ASCII", field=field, allowed="what a header can hold"
         )
     return text
 
@@ -103,7 +94,7 @@ def checked_address(url: str, field: str, allowed: str) -> SplitResult:
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     if not is_address:
         raise DataError("no address", field=field, allowed="http://... or https://...")
-    if "@" in parts.netloc or any(is_secret_parameter(name) for name, _ in parse_qsl(parts.query)):
+    if _IN_ADDRESS.search(url):
         raise DataError("found a user, a password or a key", field=field, allowed=allowed)
     return parts
 
@@ -126,7 +117,7 @@ class Redactor:
             if is_secret(name) and len(value) >= least:
                 known.setdefault(value, bool(_KEY_LIKE.fullmatch(value)))
         forms = {
-            (_folded(form), min(piece, len(form)) if in_pieces else len(form))
+            (form.translate(_FOLDED), piece if in_pieces else len(form))
             for key, in_pieces in known.items()
             for form, piece in _forms(key).items()
         }
@@ -157,14 +148,12 @@ class Redactor:
         return [*map(self.values, value)] if isinstance(value, (list, tuple)) else value
 
 
-def _folded(text: str) -> str:
-    """Return a text in lower case and of the same length: only one letter becomes two."""
-    return text.replace("\u0130", "i").lower()
+_FOLDED = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def _without(text: str, form: str, least: int) -> str:
     """Return a text with `***` for the form, and for its beginning from `least` characters on."""
-    folded, parts, end = _folded(text), list[str](), 0
+    folded, parts, end = text.translate(_FOLDED), list[str](), 0
     while (at := folded.find(form[:least], end)) >= 0:
         parts += [text[end:at], HIDDEN]
         end = at + len(commonprefix([form, folded[at : at + len(form)]]))  # noqa: RUF071
@@ -216,17 +205,11 @@ def redacted_logs(redactor: Redactor) -> Iterator[None]:
 
 
 def retry_after(value: str | None) -> float | None:
-    """Return the seconds to wait, from a number of seconds or a date; None if there are none.
-
-    A date that has passed is 0. A negative number and NaN say nothing.
-    """
-    seconds = math.nan
-    with suppress(ValueError, TypeError, OverflowError):
-        wait = parsedate_to_datetime(value or "") - datetime.now(UTC)
-        seconds = max(wait.total_seconds(), 0.0)
+    """Return the seconds to wait; None where no number of them is said."""
     with suppress(ValueError):
         seconds = float(value or math.nan)
-    return seconds if seconds >= 0 else None
+        return seconds if seconds >= 0 else None
+    return None
 
 
 @contextmanager

@@ -231,19 +231,15 @@ def finite(written: str) -> float | None:
     return None if math.isnan(found) else found
 
 
-_STEPS = np.zeros(256, np.int8)
-_STEPS[[*b"[{"]], _STEPS[[*b"]}"]] = 1, -1
-_NO_SIGNS = bytes({*range(256)} - {*b'[{]}"'})
+_TEXT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STEPS = bytes({"[": 1, "{": 1, "]": 255, "}": 255}.get(chr(n), 0) for n in range(256))  # 255: -1
 
 
 def refuse_depth(text: str) -> None:
     """Raise a RecursionError for JSON nested more than 100 deep, before it is parsed."""
     if text.count("[") + text.count("{") > DEEPEST:
-        data = re.sub(rb"\\.", b"", text.encode("utf-8", "surrogatepass"), flags=re.DOTALL)
-        signs = np.frombuffer(data.translate(None, _NO_SIGNS), np.uint8)
-        in_text = (signs == ord('"')).cumsum(dtype=np.uint8) % 2  # odd from quote to quote
-        steps = np.where(in_text, np.int8(0), _STEPS[signs])
-        if steps.cumsum(dtype=np.int32).max(initial=0) > DEEPEST:
+        steps = _TEXT.sub("", text).encode("utf-8", "surrogatepass").translate(_STEPS)
+        if np.frombuffer(steps, np.int8).cumsum(dtype=np.int32).max(initial=0) > DEEPEST:
             raise RecursionError
 
 
@@ -305,8 +301,6 @@ def describe(value: Any) -> str:
         return "nothing (null)"
     known = (name for kind, name in _KINDS.items() if isinstance(value, kind))
     kind = next(known, f"a {type(value).__name__}")
-    if isinstance(value, str) and len(value) > LONGEST_ID:
-        kind = f"text of {len(value):,} characters"
     text = json.dumps(value, ensure_ascii=False, default=str)
     return f"{kind}: {text if len(text) <= 60 else text[:57] + '...'}"
 

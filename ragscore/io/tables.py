@@ -5,7 +5,7 @@ hit or one row per query. Roles of columns come from columns.py; lists in cells 
 (exploded.py), so that all steps here are about columns. labels.py reads golden sets.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pandas as pd
 from ragscore.frames.codes import coded, codes_of
 from ragscore.frames.data import DataError, Results, from_records
 from ragscore.frames.errors import excerpt, name_list, plural, warn
-from ragscore.frames.kinds import empty
+from ragscore.frames.kinds import categorical, empty
 from ragscore.frames.ranking import places, rank_hits
 from ragscore.frames.schema import FIELDS
 from ragscore.frames.typing import Codes
@@ -40,13 +40,12 @@ from ragscore.io.columns import (
 )  # fmt: skip
 from ragscore.io.exploded import Items, exploded, is_listed
 from ragscore.io.frames_in import Table, table_of
-from ragscore.io.run_file import with_refusals_implied
+from ragscore.io.run_file import with_refusals
 from ragscore.io.run_records import values_of
 from ragscore.io.source import Problems, as_text
 from ragscore.io.values import VERDICTS, as_number, nested, plain_cell
 
 OF_HITS = (*ID_ROLES, "text", "score", "rank")
-FEW_ROWS, MOST_GRADES = 20, 5  # from so many rows on, scores below this may be grades
 MOST_SAME = 3  # so many answers may be their references by chance
 IN_DIALOGUE = ("query", "conversation", "turn")
 CELL = ["run_id", "query_id"]
@@ -67,7 +66,7 @@ class Asked:
     columns
         Role -> column.
     own
-        Columns without a role, which become `x_<name>`.
+        Columns without a role, as `x_<name>`.
     cell
         The run and query of each row that was taken, once they are known.
     cells
@@ -80,15 +79,14 @@ class Asked:
     problems: Problems
     run_id: str
     are_repeats: bool = False
-    roles: Columns = field(default_factory=dict)
     cell: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def __post_init__(self) -> None:
         self.cells = Cells(self.problems, self.table.lines)
         self.query_id = query_ids_of(self.columns, self.cells)
-        of_all = pd.Series(self.run_id, range(len(self.table)), dtype="str")
+        of_all = pd.Series(categorical(np.zeros(len(self.table.frame), np.int8), [self.run_id]))
         named = self.columns.get("run_id")
-        self.run = coded(of_all if named is None else self.cells.ids(named, "run_id"))
+        self.run = of_all if named is None else coded(self.cells.ids(named, "run_id"))
 
 
 def query_ids_of(columns: Mapping[str, pd.Series], cells: Cells) -> pd.Series:
@@ -107,13 +105,13 @@ def query_ids_of(columns: Mapping[str, pd.Series], cells: Cells) -> pd.Series:
 class Groups:
     """Rows that tell of the same query: `of` is the number of each row's one, of `n`.
 
-    `called` names a query in messages.
+    `names` has what messages call the query of each row.
     """
 
     of: Codes
     n: int
     cells: Cells
-    called: Callable[[int], str]
+    names: pd.Series
 
     def first(self, column: pd.Series) -> pd.Series:
         """Return the first known value of each query."""
@@ -121,22 +119,22 @@ class Groups:
         first = known.groupby(self.of[known.index]).head(1)
         return first.set_axis(self.of[first.index]).reindex(range(self.n))
 
-    def one(self, values: pd.Series, role: str) -> pd.Series:
+    def one(self, values: pd.Series, role: str, drops: bool = False) -> pd.Series:
         """Return the first known value of each query; one that isn't the same is a problem."""
-        first = self.first(values)
-        before = first.take(self.of).reset_index(drop=True)
-        differs = (values.reset_index(drop=True) != before).to_numpy() & values.notna().to_numpy()
-        at = np.flatnonzero(differs)
+        first, same = self.first(values), values.reset_index(drop=True)
         if role == "query":  # letter case and spacing don't matter
-            differs[at] = [hash_query(values.iloc[n]) != hash_query(before[n]) for n in at]
+            same = ids_made(same, hash_query)
+        before = self.first(same).take(self.of).reset_index(drop=True)
+        differs = (same != before).to_numpy() & values.notna().to_numpy()
         if differs.any():
             row = int(differs.argmax())
-            told, found = (excerpt(plain_cell(one)) for one in (before[row], values.iloc[row]))
+            told, found = (excerpt(plain_cell(o)) for o in (first[self.of[row]], values.iloc[row]))
             self.cells.report(
                 values, differs,
-                f"one {role} for each query; columns= may name another query_id, or the run_id",
-                f"{role} {found} for query {self.called(self.of[row])}, which has {told}",
-                drops=False,
+                f"one {role} for each query; columns= may name another query_id, the run_id, or"
+                f' {{"{"query_id" if role == "query" else role}": None}}',
+                f"{role} {found} for query {excerpt(self.names.iloc[row])}, which has {told}",
+                drops=drops,
             )  # fmt: skip
         return first
 
@@ -146,7 +144,6 @@ def read_results_table(
     strict: bool,
     columns: Columns | None = None,
     run_id: str | None = None,
-    ties: str = "file",
 ) -> Results:
     """Return the runs of a table.
 
@@ -158,14 +155,10 @@ def read_results_table(
     given = {role: table.column(one) for role, one in roles.items()}
     own = own_columns(table, roles)
     run_id = run_id or (run_name_of(source) if isinstance(source, Path) else "run")
-    asked = Asked(table, given, own, problems, run_id, "repeat" in (columns or {}), roles)
+    asked = Asked(table, given, own, problems, run_id, "repeat" in (columns or {}))
     ids = [role for role in (*ID_ROLES, "text") if role in roles]
     is_per_hit = bool(ids) and not any(is_listed(given[role]) for role in ids)
-    if ties != "file":
-        given.pop("rank", None)
     results = of_hits(asked) if is_per_hit else of_queries(asked)
-    if ties != "file":
-        results.hits = rank_hits(results.hits, ties)
     if table.roles:
         return results
     _tell_unread(table, own, results)
@@ -185,20 +178,16 @@ def roles_of(table: Table, columns: Columns | None, side: str) -> Columns:
 
 
 def own_columns(table: Table, roles: Columns) -> dict[str, pd.Series]:
-    """Return the columns that no role takes, nor lies in."""
+    """Return the columns that no role takes, nor lies in, as `x_<name>`, also if they begin so."""
     used = {column.partition(".")[0] for column in roles.values()} | set(roles.values())
-    return {str(name): one for name, one in table.frame.items() if name not in used}
+    own = {str(name): one for name, one in table.frame.items() if name not in used}
+    plain = {name: name.removeprefix("x_") for name in own}
+    return {f"x_{name if plain[name] in own else plain[name]}": own[name] for name in own}
 
 
-def own_name(name: str, names: Iterable[str]) -> str:
-    """Return what a user's own column is called here: `x_<name>`, also where it begins so."""
-    plain = name.removeprefix("x_")
-    return f"x_{name if plain in names else plain}"
-
-
-def mapping_of(roles: Columns, own: Mapping[str, Any]) -> pd.DataFrame:
+def mapping_of(roles: Columns, own: Mapping[str, pd.Series]) -> pd.DataFrame:
     """Return which column was taken for which role; what no role takes is kept as `x_<name>`."""
-    every = {**roles, **{own_name(name, own): name for name in own}}
+    every = roles | {name: str(one.name) for name, one in own.items()}
     return pd.DataFrame({"role": list(every), "column": list(every.values())}, dtype="str")
 
 
@@ -208,14 +197,14 @@ def _tell_unread(table: Table, own: Mapping[str, pd.Series], results: Results) -
         return
     told, proposed = [], ""
     has_answers = "answer" in results.responses or results.reported is not None
-    for name in own:
+    for name in [str(one.name) for one in own.values()]:
         value = nested(table.fields[name])
         hit = value[0] if isinstance(value, list) and value and isinstance(value[0], dict) else {}
         known = inner_roles(hit, "doc_id")
         if roles := [role for role in (*ID_ROLES, "text") if role in known]:
             told.append(f"{name} (list of {plural(len(value), 'object')}: {name_list(hit)})")
             proposed = f'; columns={{"{roles[0]}": "{name}.{known[roles[0]]}"}}'
-        elif not has_answers or called(name, "results", *ID_ROLES, "text"):
+        elif not has_answers or called([name], "results", *ID_ROLES, "text"):
             told.append(name)
     if told:
         warn(f"{table.name}: not read: {', '.join(told)}{proposed}")
@@ -228,21 +217,21 @@ def _warn_of_references(
     answer = given.get("answer", pd.Series(dtype="str"))
     if len(answer) < MOST_SAME or answer.isna().any():
         return
-    for name in [one for one in own if called(one, "golden", "reference_answer")]:
-        if (answer.astype("str") == own[name].astype("str")).all():
-            warn(f"{table.name}: every {answer.name} is its {name}: is it the expected one?")
+    for one in own.values():
+        is_label = called([str(one.name)], "golden", "reference_answer")
+        if is_label and (answer.astype("str") == one.astype("str")).all():
+            warn(f"{table.name}: every {answer.name} is its {one.name}: is it the expected one?")
 
 
 def own_frame(columns: Mapping[str, pd.Series]) -> dict[str, pd.Series]:
-    """Return a user's own columns as `x_<name>`: mappings become one column per key, lists JSON."""
+    """Return a user's own columns: mappings become one column per key, lists JSON."""
     found: dict[str, pd.Series] = {}
     for name, column in columns.items():
-        own = own_name(name, columns)
         if column.dtype == object:
-            values = {own.removeprefix("x_"): values_of(plain_values(column))}
+            values = {name.removeprefix("x_"): values_of(plain_values(column))}
             found |= own_columns_of(values, np.arange(len(column)))
         else:
-            found[own] = column
+            found[name] = column
     return found
 
 
@@ -252,22 +241,21 @@ def own_frame(columns: Mapping[str, pd.Series]) -> dict[str, pd.Series]:
 def of_queries(asked: Asked) -> Results:
     """Return the results of a table with one row per query."""
     lists = {role: asked.columns[role] for role in OF_HITS if role in asked.columns}
-    if lists.keys() - {"score", "rank"}:
-        return _results(asked, exploded(lists, asked.cells))
-    for role, column in lists.items():
-        allowed = f'a value of hits; columns={{"{role}": None}} if it is no {role} of hits'
-        asked.cells.report(column, column.notna(), allowed)
-    return _results(asked, None)
+    if not lists.keys() - {"score", "rank"}:
+        for role, column in lists.items():
+            allowed = f'a value of hits; columns={{"{role}": None}} if it is no {role} of hits'
+            asked.cells.report(column, column.notna(), allowed)
+        lists = {}
+    return _results(asked, exploded(lists, asked.cells))
 
 
-def _results(asked: Asked, items: Items | None, has_order: bool = True) -> Results:
+def _results(asked: Asked, items: Items, has_order: bool = True) -> Results:
     """Return the results of rows that are queries, and of the hits that are their items.
 
     `has_order`: without ranks, the order of the hits counts and not that of their scores.
     """
-    cells = asked.cells
-    hits = {} if items is None else _read_hits(items, asked.problems)
-    none = pd.Series(pd.NA, range(len(asked.table)), dtype="str")
+    cells, hits = asked.cells, _read_hits(items, asked.problems)
+    none = pd.Series(pd.NA, range(len(asked.table.frame)), dtype="str")
     columns = {"query": none, "error": none} | {
         column: cells.take(asked.columns[role], type)
         for role, (column, type) in PER_QUERY.items()
@@ -275,28 +263,22 @@ def _results(asked: Asked, items: Items | None, has_order: bool = True) -> Resul
     }
     runs = _repeats(asked, columns["query"])
     keep, cell = cells.keep, {"run_id": runs["run_id"], "query_id": asked.query_id}
-    responses = _with_refusals(pd.DataFrame(cell | columns | own_frame(asked.own)))
-    frames: dict[str, Any] = {"hits": empty("hits")}
-    if items is not None:
-        kept = np.flatnonzero(keep[items.row] & hits.pop("keep"))
-        row, of_hits = items.row[kept], pd.DataFrame(hits, copy=False)
-        if len(kept) < len(of_hits):
-            of_hits = of_hits.take(kept).reset_index(drop=True)
-        of_hits["run_id"] = coded(responses["run_id"]).take(row).reset_index(drop=True)
-        of_hits["query_id"] = responses["query_id"].take(row).reset_index(drop=True)
-        if len(row):
-            frames["hits"] = _ranked(of_hits, row, items.lines[kept], asked, has_order)
-        if has_order and "rank" in hits and "call" not in hits:
-            order = np.lexsort((frames["hits"]["rank"], row))
-            frames["hits"] = frames["hits"].take(order).reset_index(drop=True)
-        if items.calls is not None:
-            calls = items.calls[keep[items.calls["row"]]]
-            of_calls = responses[CELL].take(calls["row"].to_numpy()).reset_index(drop=True)
-            frames["calls"] = of_calls.join(calls[["call", "n_hits"]].reset_index(drop=True))
-    cited = _citations(asked, responses) or _inline(responses[keep], frames["hits"])
-    stored = _stored(asked, responses)
-    if "n_citations" in cited:
-        responses = responses.assign(n_citations=cited.pop("n_citations"))
+    responses = with_refusals(pd.DataFrame(cell | columns | own_frame(asked.own)))
+    kept = np.flatnonzero(keep[items.row] & hits.pop("keep"))
+    row, of_hits = items.row[kept], pd.DataFrame(hits, copy=False)
+    if len(kept) < len(of_hits):
+        of_hits = of_hits.take(kept).reset_index(drop=True)
+    of_hits["run_id"] = coded(responses["run_id"]).take(row).reset_index(drop=True)
+    of_hits["query_id"] = responses["query_id"].take(row).reset_index(drop=True)
+    lines = items.lines[kept]
+    ranked = _ranked(of_hits, row, lines, asked, has_order) if len(row) else empty("hits")
+    frames: dict[str, Any] = {"hits": ranked}
+    if items.calls is not None:
+        calls = items.calls[keep[items.calls["row"]]]
+        of_calls = responses[CELL].take(calls["row"].to_numpy()).reset_index(drop=True)
+        frames["calls"] = of_calls.join(calls[["call", "n_hits"]].reset_index(drop=True))
+    frames |= _citations(asked, responses) or _inline(responses[keep], ranked)
+    frames |= _stored(asked, responses)
     responses, runs = responses[keep], runs[keep]
     asked.cell = responses[CELL]
     counts = runs.assign(failed=responses["error"].notna()).groupby("run_id", sort=False)
@@ -306,24 +288,7 @@ def _results(asked: Asked, items: Items | None, has_order: bool = True) -> Resul
     needed = (*CELL, "query", "error")
     responses = responses.reset_index(drop=True)
     responses = responses[[n for n in responses if n in needed or responses[n].notna().any()]]
-    return Results(
-        described, responses=responses, **frames, **cited, **stored,
-        problems=asked.problems.frame(),
-    )  # fmt: skip
-
-
-def _with_refusals(responses: pd.DataFrame) -> pd.DataFrame:
-    """Return responses whose blank answers are refusals, where nothing states it.
-
-    Where a run states it of some answers, the others are none.
-    """
-    if "answer" not in responses:
-        return responses
-    unknown = pd.Series(pd.NA, responses.index, dtype="boolean")
-    refused = responses.get("refused", unknown)
-    states = responses["run_id"].isin(responses.loc[refused.notna(), "run_id"]).to_numpy()
-    is_blank = responses["answer"].str.strip().eq("") & refused.isna()
-    return with_refusals_implied(responses.assign(refused=refused.mask(is_blank, True)), states)
+    return Results(described, responses=responses, **frames, problems=asked.problems.frame())
 
 
 def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
@@ -331,28 +296,19 @@ def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
 
     Another question under the same id is a problem.
     """
-    cells, query_id, same = asked.cells, asked.query_id.rename("query_id"), ["run", "query"]
-    run, made = asked.run.astype("str"), ids_made(texts, hash_query)
-    rows = pd.DataFrame({"run": run, "query": query_id, "text": made})
-    none = pd.Series(pd.NA, rows.index, dtype="Int64")
+    cells, run, same = asked.cells, asked.run.astype("str"), ["run", "query"]
+    rows = pd.DataFrame({"run": run, "query": asked.query_id})
+    cell = rows.groupby(same, sort=False, dropna=False).ngroup().to_numpy()
+    groups = Groups(cell.astype(np.int64), cell.max() + 1, cells, asked.query_id)
+    groups.one(texts.where(cells.keep), "query", drops=True)
     declared = asked.columns.get("repeat")
+    none = pd.Series(pd.NA, rows.index, dtype="Int64")
     rows["repeat"] = none if declared is None else cells.numbers(declared, "whole")
     is_declared = rows["repeat"].nunique() > 1
-    again = rows[cells.keep & rows.duplicated(same, keep=False).to_numpy()]
-    first = again.groupby(same, sort=False)["text"].transform("first")
-    is_other = again["text"].ne(first) & again["text"].notna()
-    if is_other.any():
-        at = is_other.idxmax()
-        alike = again.index[(again[same] == again.loc[at, same]).all(axis=1)]
-        told = " and of ".join(texts[alike].map(excerpt).unique()[:3])
-        cells.report(
-            query_id, is_other.reindex(rows.index, fill_value=False),
-            'one question per id; columns={"query_id": None} makes ids of the questions',
-            f"{query_id[at]!r} is the id of {told}",
-        )  # fmt: skip
-    again = again[cells.keep[again.index] & again.duplicated([*same, "repeat"], keep=False)]
+    again = rows[cells.keep & rows.duplicated([*same, "repeat"], keep=False).to_numpy()]
     if len(again) and not asked.are_repeats:
-        names = texts.fillna(query_id)[again.drop_duplicates(same).index].map(excerpt).unique()
+        asked_twice = texts.fillna(asked.query_id)[again.drop_duplicates(same).index]
+        names = asked_twice.map(excerpt).unique()
         warn(
             f"{asked.table.name}: {plural(len(names), 'query')} asked more than once"
             f" ({', '.join(names[:5])}); each further answer is kept as a repeat, in a run of its"
@@ -371,7 +327,7 @@ def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
 
 
 def _citations(asked: Asked, responses: pd.DataFrame) -> dict[str, Any]:
-    """Return the frame of citations, and the 0 of answers that have an empty list of them."""
+    """Return the frame of citations; responses with an empty list of them get the number 0."""
     if "citations" not in asked.columns:
         return {}
     column = asked.columns["citations"]
@@ -383,14 +339,10 @@ def _citations(asked: Asked, responses: pd.DataFrame) -> dict[str, Any]:
     kept = asked.cells.keep[row] & found.pop("keep")
     found = {"x_text" if name == "text" else name: one for name, one in found.items()}
     cell = responses[CELL].take(row).reset_index(drop=True)
-    cited = cell.assign(position=places(row, np.arange(len(row))), **found)[kept].reset_index(
-        drop=True
-    )
-    n_items = np.bincount(row, minlength=len(responses))
-    n_cited = pd.Series(0, dtype="Int64", index=responses.index).where(
-        items.is_known & (n_items == 0)
-    )
-    return {"citations": cited if len(cited) else empty("citations"), "n_citations": n_cited}
+    cited = cell.assign(position=places(row, np.arange(len(row))), **found)[kept]
+    is_empty = items.is_known & (np.bincount(row, minlength=len(responses)) == 0)
+    responses["n_citations"] = pd.Series(pd.NA, responses.index, dtype="Int64").mask(is_empty, 0)
+    return {"citations": cited.reset_index(drop=True) if len(cited) else empty("citations")}
 
 
 def _inline(responses: pd.DataFrame, hits: pd.DataFrame) -> dict[str, Any]:
@@ -455,25 +407,26 @@ def of_hits(asked: Asked) -> Results:
             for of in (columns, asked.own)
         ]
         return of_hits(replace(asked, table=table.part(keep), columns=parts[0], own=parts[1]))
-    keys = {"run": codes_of(asked.run), "query": codes_of(coded(asked.query_id))}
-    if "repeat" in columns:
-        keys["repeat"] = pd.factorize(columns["repeat"])[0]
-    cell = pd.DataFrame(keys).groupby([*keys]).ngroup().to_numpy().astype(np.int64)
-    first = np.unique(cell, return_index=True)[1]
-    ids = asked.query_id.take(first).reset_index(drop=True)
-    groups = Groups(cell, len(first), cells, lambda at: excerpt(ids[at]))
-    own = own_frame(asked.own)
-    told: dict[str, pd.Series] = {"query_id": ids}
+    keys = [asked.run, coded(asked.query_id)]
+    keys += [coded(columns["repeat"])] if "repeat" in columns else []
+    place = np.zeros(len(table.frame), np.int64)
+    for key in keys:
+        place = place * (len(key.cat.categories) + 1) + codes_of(key) + 1
+    cell = pd.factorize(place, sort=True)[0]
+    first = pd.Series(cell).drop_duplicates().sort_values().index.to_numpy()
+    groups = Groups(cell, len(first), cells, asked.query_id)
+    told = {"query_id": asked.query_id.take(first).reset_index(drop=True)}
     for role, column in columns.items():
-        if role in (*IN_DIALOGUE, "answer") or role.startswith(METRIC_ROLES):
-            told[role] = groups.one(cells.take(column, "text"), role)
-        elif role in (*PER_QUERY, "citations", "repeat", "run_id"):
+        if role in PER_QUERY or role.startswith(METRIC_ROLES):
+            told[role] = groups.one(column, role)
+        elif role in ("citations", "repeat", "run_id"):
             told[role] = groups.first(column)
-    of_queries = Table(table.name, table.kind, pd.DataFrame(index=ids.index), table.lines[first])
-    by_query = replace(asked, table=of_queries, columns=told, own={})
-    hits = {role: one for role, one in columns.items() if role in (*OF_HITS, "call")} | own
+    rows = replace(table, frame=pd.DataFrame(index=range(len(first))), lines=table.lines[first])
+    by_query = replace(asked, table=rows, columns=told, own={})
+    hits = {role: one for role, one in columns.items() if role in (*OF_HITS, "call")}
+    hits |= own_frame(asked.own)
     if "score" in columns and "rank" not in columns and columns["score"].isna().any():
-        is_known = columns["score"].notna().groupby(keys["run"]).transform("any")
+        is_known = columns["score"].notna().groupby(codes_of(asked.run)).transform("any")
         allowed = "a score in every hit of a run, or a rank"
         cells.report(columns["score"], columns["score"].isna() & is_known, allowed)
     taken = np.flatnonzero(cells.keep)
@@ -495,30 +448,29 @@ def _ranked(
     Ranks and scores of a table with calls are those within a call; there the ranks run through the
     calls of a query, one after the other.
     """
-    table = asked.table
-    run_column = None if has_order else _run_column(hits, cell)
     call = hits["call"].to_numpy(np.int64) if "call" in hits else np.ones(len(hits), np.int64)
     call = call + max(0, 1 - call.min())
     order: Any = np.arange(len(hits))
     if "rank" in hits:
-        order = _stored_ranks(hits, cell * (call.max() + 1) + call, lines, asked, run_column)
+        order = _stored_ranks(hits, cell * (call.max() + 1) + call, lines, asked)
     elif "score" in hits and hits["score"].notna().any() and not has_order:
-        _warn_of_whole_scores(table.name, hits["score"])
         order = -hits["score"].to_numpy()
-    if run_column is not None:
+    keys = ["run_id", "query_id", *(one for one in (*ID_ROLES, "text") if one in hits)]
+    has_own = not has_order and any(str(one).startswith("x_") for one in hits)
+    if has_own and hits.iloc[:100_000].duplicated(keys).any():
         warn(
-            f"{table.name}: documents repeat within a query, but not within a query and"
-            f' {run_column}; columns={{"run_id": "{run_column}"}} if it names the run'
+            f"{asked.table.name}: documents stand in a query more than once;"
+            ' columns={"run_id": ...} if a column tells runs apart'
         )
-    if "call" not in hits and "rank" in hits:
-        return hits.assign(rank=order)
-    rank = places(cell, np.lexsort((order, call, cell))).astype(np.int32)
-    return hits.assign(rank=rank, **({"call": call} if "call" in hits else {}))
+    if "call" in hits:
+        hits = hits.assign(call=call)
+    elif "rank" in hits:
+        hits = hits.assign(rank=order)
+        return hits.iloc[np.lexsort((order, cell))].reset_index(drop=True) if has_order else hits
+    return hits.assign(rank=places(cell, np.lexsort((order, call, cell))).astype(np.int32))
 
 
-def _stored_ranks(
-    hits: pd.DataFrame, cell: Codes, lines: Codes, asked: Asked, run_column: str | None
-) -> Any:
+def _stored_ranks(hits: pd.DataFrame, cell: Codes, lines: Codes, asked: Asked) -> Any:
     """Return ranks as they are stored: each once in a list, which has the number `cell`."""
     rank = hits["rank"].to_numpy()
     if np.array_equal(rank, places(cell, np.argsort(cell, kind="stable"))):
@@ -527,44 +479,13 @@ def _stored_ranks(
     if not is_bad.any():
         return rank if "call" in hits else rank_hits(hits)["rank"]
     at = int(is_bad.argmax())
-    ways = "whole numbers from 1 (or from 0), each once in a query, or ties='trec' to rank by score"
     raise DataError(
         f"rank {rank[at]} {'appears twice ' if rank[at] >= 0 else ''}for query"
         f" {hits['query_id'].iloc[at]!r} of run {hits['run_id'].iloc[at]!r}",
-        file=asked.table.name, line=int(lines[at]), field=str(asked.roles.get("rank", "rank")),
-        columns={"run_id": run_column} if run_column else None,
-        allowed=f"if it names the run; {ways}" if run_column else ways,
+        file=asked.table.name, line=int(lines[at]), field="rank",
+        allowed="whole numbers from 1 (or from 0), each once in a query; to rank by score:"
+        " ties='trec', and columns={\"rank\": None} for a table; or the column that names runs",
     )  # fmt: skip
-
-
-def _warn_of_whole_scores(name: str, scores: pd.Series) -> None:
-    """Warn of scores that are few small whole numbers, as judges give them."""
-    is_other = (scores % 1 != 0) | (scores < 0) | (scores >= MOST_GRADES)
-    if len(scores) < FEW_ROWS or is_other.any():
-        return
-    warn(
-        f"{name}: the scores are whole numbers from {scores.min():.0f} to {scores.max():.0f}, as"
-        " grades of labels are: rs.load_golden takes labels; ranks are taken from these scores all"
-        " the same"
-    )
-
-
-def _run_column(hits: pd.DataFrame, cell: Codes) -> str | None:
-    """Return the column of one's own that seems to tell runs apart, None if there is none.
-
-    Documents that repeat within a query, but not within it and a column of few texts, are likely to
-    be those of several systems. The first rows are enough to tell.
-    """
-    ids = [name for name in ID_ROLES if name in hits]
-    keys = hits.iloc[:100_000].assign(cell=cell[:100_000])
-    texts = [str(n) for n in keys if isinstance(keys[n].dtype, pd.StringDtype)]
-    if not keys.duplicated(["cell", *ids]).any():
-        return None
-    for name in [one for one in texts if one.startswith("x_")]:
-        is_few = keys[name].notna().all() and keys[name].nunique() <= 50
-        if is_few and not keys.duplicated(["cell", *ids, name]).any():
-            return name.removeprefix("x_")
-    return None
 
 
 # Scores that other tools stored
@@ -631,21 +552,17 @@ def frames_of_scores(scores: list[dict[str, Any]]) -> dict[str, Any]:
     judged, reported = [], []
     for (run_id, query_id, metric), one in known.items():
         cell = {"run_id": run_id, "query_id": query_id}
-        if one.get("is_judged", True) or one["value"] is None:
-            judged.append(cell | _judgment(one))
-        if one["value"] is not None:
+        error, value, verdict = (one.get(name) for name in ("error", "value", "verdict"))
+        if one.get("is_judged", True) or value is None:
+            is_scored = error is None and (value is not None or verdict is not None)
+            judged.append(cell | {
+                "criterion": metric, "item": "", "value": value, "verdict": verdict,
+                "reason": one.get("reason") if is_scored else error or one.get("reason"),
+                "judge": one.get("judge"), "cost_usd": one.get("cost_usd"),
+                "state": "scored" if is_scored else "judge_failed",
+            })  # fmt: skip
+        if value is not None:
             about = {name: one.get(name) for name in ABOUT_METRIC}
-            reported.append(cell | {"metric": metric, "value": one["value"]} | about)
+            reported.append(cell | {"metric": metric, "value": value} | about)
     kinds = {"judgments": judged, "reported": reported}
     return {kind: from_records(rows, kind) for kind, rows in kinds.items() if rows}
-
-
-def _judgment(score: dict[str, Any]) -> dict[str, Any]:
-    error, value, verdict = (score.get(name) for name in ("error", "value", "verdict"))
-    is_scored = error is None and (value is not None or verdict is not None)
-    reason = score.get("reason") if is_scored else error or score.get("reason")
-    return {
-        "criterion": score["metric"], "item": "", "value": value, "verdict": verdict,
-        "reason": reason, "judge": score.get("judge"), "cost_usd": score.get("cost_usd"),
-        "state": "scored" if is_scored else "judge_failed",
-    }  # fmt: skip

@@ -45,7 +45,7 @@ class Dialect:
     query: str
     answer: str
     documents: dict[str, str]  # kind -> the path of its ranked documents
-    hit: dict[str, str] = field(default_factory=dict)  # column -> paths in a document
+    hit: dict[str, str] = field(default_factory=dict)  # column -> paths in a document; else `_HIT`
     tokens: dict[str, str] = field(default_factory=dict)
     session: str = ""
     reference: str = ""
@@ -176,6 +176,7 @@ CONTAINERS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """Names that a record has -> its parts. `attributes`: where they are, by default the record itself;
 with a dot at its end, what all their names begin with."""
+_NAMED = [({*names.split()}, parts) for names, parts in CONTAINERS.items()]
 _LISTS = "resourceSpans.scopeSpans.spans post patch observations data.spans"
 _SESSIONS = (
     "trace.sessionId info.trace_metadata.mlflow.trace.session"
@@ -184,12 +185,12 @@ _SESSIONS = (
 _TOOL = "tool.name gen_ai.tool.name tool_call.function.name"
 _FAILED = {"ERROR", "STATUS_CODE_ERROR", "2", "error"}
 Span = namedtuple(
-    "Span", "row trace id parent name kind start end error attributes dialect session scores tool"
+    "Span", "row trace id parent name kind start took error attributes dialect session scores tool"
 )
 
 
 def _container(record: Fields) -> Fields | None:
-    found = (one for names, one in CONTAINERS.items() if record.keys() >= {*names.split()})
+    found = (one for names, one in _NAMED if record.keys() >= names)
     alone = any(one.kind in record for one in DIALECTS)  # attributes alone: each record is a trace
     return next(found, _PARTS if alone else None)
 
@@ -223,12 +224,19 @@ def spans_of(rows: Iterable[Row], problems: Problems) -> list[Span]:
             parts.setdefault(key, (row, place, {}, about))[2].update(told)
     found = [one for part in parts.values() if (one := _span(*part, problems)) is not None]
     other = next((one.dialect for one in found if one.dialect), OPENINFERENCE)
-    every = [one if one.dialect else one._replace(dialect=other) for one in found]
+    start, end = (_times([getattr(one, name) for one in found]) for name in ("start", "took"))
+    took = (end - start) / pd.Timedelta("1ms")
+    every = [
+        span._replace(start=at, took=ms if ms >= 0 else None, dialect=span.dialect or other)
+        for span, at, ms in zip(found, start, took, strict=True)
+    ]
     return sorted(every, key=lambda one: str(one.start))
 
 
 def _spans_in(record: Fields) -> list[Fields]:
     """Return the records of spans that a record holds, or the record itself."""
+    if _container(record):
+        return [record]
     if inner := [one for path in _LISTS.split() for one in _mappings(value_at(record, path))]:
         return inner
     if all(map(dicts_in, record.values())):  # a list for each trace
@@ -246,6 +254,8 @@ def _mappings(value: Any) -> list[Fields]:
 
 def _about_trace(record: Fields) -> Fields:
     """Return the session and the scores that stand beside the spans of a trace."""
+    if not record.keys() & {"trace", "info", "feedback_stats"}:
+        return {"session": None, "scores": []}
     feedback = mapping(record, "feedback_stats").items()  # LangSmith's, averaged by key
     scores = [{"name": name, "value": first_at(one, "avg")} for name, one in feedback]
     scores += dicts_in(first_at(record, "trace.scores info.assessments"))
@@ -277,8 +287,8 @@ def _span(
     session = about["session"] or _at(own, dialect.session if dialect else "")
     return Span(
         row, trace, as_text(at("id")), as_text(at("parent")) or None, as_text(at("name")) or "",
-        dialect.kinds.get(kind, kind.upper()) if dialect else "", _time(at("start")),
-        _time(at("end")), (as_text(at("message")) or "status ERROR") if failed else None, own,
+        dialect.kinds.get(kind, kind.upper()) if dialect else "", at("start"),
+        at("end"), (as_text(at("message")) or "status ERROR") if failed else None, own,
         dialect, session, about["scores"], as_text(_at(own, _TOOL)),
     )  # fmt: skip
 
@@ -317,15 +327,16 @@ def _value(value: Any) -> Any:
         return [_value(one) for one in dicts_in(first_at(inner, "values"))]
     if kind == "kvlistValue":
         return _attributes(mapping(value, kind), "values")
-    return int(str(inner)) if kind == "intValue" and str(inner).isdecimal() else inner
+    return inner
 
 
-def _time(value: Any) -> Any:
-    """Return a time in UTC, NaT for anything else; nanoseconds may be text."""
-    with suppress(ValueError, TypeError, OverflowError):
-        found = pd.Timestamp(int(value) if str(value).isdecimal() else value)
-        return found.tz_localize("UTC") if found.tz is None else found.tz_convert("UTC")
-    return pd.NaT
+def _times(values: list[Any]) -> Any:
+    """Return times in UTC, NaT for anything else; nanoseconds may be text."""
+    texts = pd.Series(values, dtype="str")
+    is_number = texts.str.fullmatch(r"[0-8]?\d{1,18}", na=False)
+    numbers = pd.to_datetime(texts.where(is_number, "0").astype("int64"), utc=True)
+    found = pd.to_datetime(texts, utc=True, errors="coerce", format="ISO8601").dt.as_unit("ns")
+    return found.where(~is_number, numbers)
 
 
 def _at(attributes: Fields, paths: str) -> Any:
@@ -377,18 +388,15 @@ def _row(spans: list[Span], tools: str | None) -> tuple[Span, Fields]:
     counts = dict[str, Any]()
     for span in (one for one in spans if one.kind == "LLM"):
         for name, paths in span.dialect.tokens.items():
-            count = as_number(_at(span.attributes, paths))
-            if count is not None and count >= 0:
-                count = count if name == "cost_usd" else int(count)
+            if (count := as_number(_at(span.attributes, paths))) is not None and count >= 0:
                 counts[name] = counts.get(name, 0) + count
-    extra = {"trace_id": root.trace, "n_spans": len(spans)}
-    if len(roots) > 1 or orphans:
-        extra |= {"n_roots": len(roots), "n_orphans": len(orphans)}
+    extra = {"trace_id": root.trace, "n_spans": len(spans), "n_roots": len(roots)}
+    extra["n_orphans"] = len(orphans)
     return root, counts | calls_of(spans, tools) | {
         "conversation": as_id(root.session),
         "query": query, "query_id": None if query else root.trace, "error": root.error,
         "answer": text_of(_at(root.attributes, root.dialect.answer), ANSWER_KEYS),
-        "latency_ms": _elapsed(root), "extra": extra,
+        "latency_ms": root.took, "extra": extra,
         "reference_answer": as_text(_at(root.attributes, root.dialect.reference)),
         "scores": [_score(one) for one in root.scores],
     }  # fmt: skip
@@ -435,15 +443,15 @@ def calls_of(spans: list[Span], tools: str | None = None) -> Fields:
 
 def _tools_left_out(spans: list[Span], tools: str | None) -> list[str]:
     """Return the names of tools in use, but for those around or within a search."""
-    searches = [one for one in spans if _is_search(one, tools)]
-    parents, ids = {one.id: one.parent for one in spans}, {one.id for one in searches}
-    around = ids.union(*(_above(one.parent, parents) for one in searches))
+    parents = {one.id: one.parent for one in spans}
+    searches = {one.id: one.parent for one in spans if _is_search(one, tools)}
+    around = {id for parent in searches.values() for id in _above(parent, parents)}
     return [
-        name
+        one.tool or one.name
         for one in spans
-        if one.kind not in ("LLM", "CHAIN", "AGENT", "EMBEDDING") and one.id not in around
-        if (name := one.tool or one.name) and ids.isdisjoint(_above(one.id, parents))
-        if one.kind == "TOOL" or (one.parent and _SEARCHES.search(name))
+        if one.kind == "TOOL"
+        and one.id not in around
+        and searches.keys().isdisjoint(_above(one.id, parents))
     ]
 
 
@@ -469,7 +477,7 @@ def _call(members: list[Span]) -> Fields:
     return {
         "hits": next(filter(None, map(_hits, members)), []),
         "query": next((one for one in asked if one is not None), None),
-        "kind": outer.kind.lower(), "elapsed_ms": _elapsed(outer), "error": outer.error,
+        "kind": outer.kind.lower(), "elapsed_ms": outer.took, "error": outer.error,
         "tool": outer.tool or outer.name or None,
         "start": None if pd.isna(outer.start) else outer.start.isoformat(),
     }  # fmt: skip
@@ -483,7 +491,7 @@ def _hits(span: Span) -> list[Fields]:
         found = nested(found.get("content", found))
     if isinstance(found, dict):
         found = next((one for one in found.values() if isinstance(one, list)), [])
-    fields = span.dialect.hit if paths else _HIT
+    fields = (span.dialect.hit if paths else {}) or _HIT
     return [hit for one in (found if isinstance(found, list) else []) if (hit := _hit(one, fields))]
 
 
@@ -491,15 +499,8 @@ def _hit(document: Any, fields: dict[str, str]) -> Fields:
     """Return a document with our names; nothing of what has neither an id nor a text."""
     if not isinstance(document, dict):
         document, fields = {"text": document}, {"text": "text"}
-    raw = {name: nested(first_at(document, paths)) for name, paths in fields.items()}
+    found = {name: first_at(document, paths) for name, paths in fields.items()}
     read = {"chunk_id": as_id, "doc_id": as_id, "text": as_text, "score": as_number}
-    hit = without_missing({name: one(raw.get(name)) for name, one in read.items()})
-    if not hit.keys() & {"chunk_id", "doc_id", "text"}:
-        return {}
-    return hit | {"metadata": mapping(raw, "metadata")}
-
-
-def _elapsed(span: Span) -> float | None:
-    """Return how long a span took, in milliseconds."""
-    took = (span.end - span.start) / pd.Timedelta("1ms")
-    return None if pd.isna(took) or took < 0 else float(took)
+    hit = without_missing({name: one(found.get(name)) for name, one in read.items()})
+    is_known = hit.keys() & {"chunk_id", "doc_id", "text"}
+    return hit | {"metadata": mapping(found, "metadata")} if is_known else {}

@@ -13,7 +13,7 @@ import ast
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
@@ -41,6 +41,7 @@ ID_ALLOWED = f"text that isn't empty, of at most {LONGEST_ID:,} characters, or a
 SPAN_ALLOWED = "whole numbers, 0 ≤ start < end (half-open)"
 JSON_SUFFIX = ".json"
 HEADING_SEPARATOR = " > "
+CELL = ("run_id", "query_id")
 
 
 class FieldReader:
@@ -310,24 +311,27 @@ def as_json(value: Any) -> str:
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
-def flatten(values: dict[str, Any], prefix: str = "x_") -> dict[str, Any]:
-    """Return the remaining fields of a record as flat `x_` columns.
-
-    A mapping becomes a column for each field in it.
-    """
-    flat: dict[str, Any] = {}
+def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every value of nested objects by its dotted name; cut-offs go up."""
+    if all(name.isdecimal() for name in values):
+        values = dict(sorted(values.items(), key=lambda item: int(item[0])))
     for name, value in values.items():
-        column = prefix + escape_key(name)
-        if value is None or (isinstance(value, float) and math.isnan(value)):
-            continue
+        dotted = prefix + escape_key(name)
         if isinstance(value, dict) and value:
-            flat |= flatten(value, column + ".")
-        elif isinstance(value, (dict, list)) or (
-            isinstance(value, int) and not -(2**63) <= value < 2**63
-        ):
-            flat[column + JSON_SUFFIX] = as_json(value)
+            yield from leaves(value, f"{dotted}.")
         else:
-            flat[column] = value
+            yield dotted, value
+
+
+def flatten(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the remaining fields of a record as flat `x_` columns."""
+    flat: dict[str, Any] = {}
+    for name, value in leaves(values):
+        is_large = isinstance(value, int) and not -(2**63) <= value < 2**63
+        if isinstance(value, (dict, list)) or is_large:
+            flat[f"x_{name}{JSON_SUFFIX}"] = as_json(value)
+        elif value is not None and value == value:  # NaN is null
+            flat[f"x_{name}"] = value
     return flat
 
 
@@ -336,8 +340,12 @@ def escape_key(name: str) -> str:
     return "%6Ason" if name == "json" else name.replace("%", "%25").replace(".", "%2E")
 
 
-def unflatten(flat: dict[str, Any]) -> dict[str, Any]:
-    """Return flat columns as the nested record they came from.
+def objects_of(
+    columns: Mapping[str, list[Any]], nulls: Container[str] = ()
+) -> list[dict[str, Any]]:
+    """Return columns as the objects that they came from: their names say where values stand.
+
+    None is left out, but for the columns `nulls`.
 
     Raises
     ------
@@ -345,27 +353,39 @@ def unflatten(flat: dict[str, Any]) -> dict[str, Any]:
         Text that isn't JSON in a column `*.json`; a column whose name says that it is both a value
         and a mapping.
     """
-    nested: dict[str, Any] = {}
-    for column, value in flat.items():
+    rows = [dict[str, Any]() for _ in next(iter(columns.values()), ())]
+    for column, values in columns.items():
         is_json = column.endswith(JSON_SUFFIX)
-        names = column.removeprefix("x_").removesuffix(JSON_SUFFIX if is_json else "").split(".")
-        *parents, leaf = map(unquote, names) if "%" in column else names
-        place = nested
-        for parent in parents:
-            place = place.setdefault(parent, {}) if isinstance(place, dict) else place
-        if not isinstance(place, dict) or leaf in place:
-            raise DataError(
-                "the column and one nested in it both have a value",
-                field=column,
-                allowed="one of them",
-            )
-        if is_json:
-            try:
-                value = json.loads(value)
-            except (TypeError, ValueError) as error:
-                raise DataError(f"found {value!r}", field=column, allowed="JSON text") from error
-        place[leaf] = value
-    return nested
+        names = column.removeprefix("x_").removesuffix(JSON_SUFFIX if is_json else "")
+        *parents, leaf = map(unquote, names.split("."))
+        for row, value in zip(rows, values, strict=True):
+            if value is None and column not in nulls:
+                continue
+            place = row
+            for parent in parents:
+                place = place.setdefault(parent, {}) if isinstance(place, dict) else place
+            if not isinstance(place, dict) or (leaf in place and value is not None):
+                raise DataError(
+                    "the column and one nested in it both have a value",
+                    field=column,
+                    allowed="one of them",
+                )
+            place.setdefault(leaf, of_json(value, column) if is_json else value)
+    return rows
+
+
+def of_json(text: Any, column: str) -> Any:
+    """Return the value of JSON text in a column."""
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"found {text!r}", field=column, allowed="JSON text") from error
+
+
+def unflatten(flat: dict[str, Any]) -> dict[str, Any]:
+    """Return flat columns of one row as the nested record they came from."""
+    found = objects_of({name: [value] for name, value in flat.items()}, flat)
+    return found[0] if found else {}
 
 
 def extra_fields(
@@ -385,32 +405,37 @@ def extra_fields(
     return extra
 
 
+def plain_values_of(column: pd.Series) -> list[Any]:
+    """Return values as Python has them, None for missing ones."""
+    return list(column.astype(object).where(column.notna(), None))
+
+
 def row_dicts(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield each row as a dict of plain Python values, without the missing ones."""
-    columns = {
-        name: frame[name].astype(object).where(frame[name].notna(), None).tolist()
-        for name in frame.columns
-    }
+    columns = {name: plain_values_of(frame[name]) for name in frame.columns}
     for values in zip(*columns.values(), strict=True):
         yield {
             name: value for name, value in zip(columns, values, strict=True) if value is not None
         }
 
 
+def cells(frame: pd.DataFrame, names: Iterable[str] = CELL) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of these columns row by row."""
+    return zip(*(frame[name] for name in names), strict=True)
+
+
+def grouped(keys: Iterable[Any], rows: Iterable[dict[str, Any]]) -> dict[Any, list[dict[str, Any]]]:
+    """Return the rows of each key."""
+    found: dict[Any, list[dict[str, Any]]] = {}
+    for key, row in zip(keys, rows, strict=True):
+        found.setdefault(key, []).append(row)
+    return found
+
+
 def by_query(frame: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of each query as plain dicts, without missing values."""
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for row in row_dicts(frame.drop(columns="run_id", errors="ignore")):
-        rows.setdefault(row.pop("query_id"), []).append(row)
-    return rows
-
-
-def by_response(frame: pd.DataFrame) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """Return the rows of each (run, query) as plain dicts, without missing values."""
-    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in row_dicts(frame.astype({"run_id": "str"})):
-        rows.setdefault((row["run_id"], row["query_id"]), []).append(row)
-    return rows
+    others = frame.drop(columns=["run_id", "query_id"], errors="ignore")
+    return grouped(frame["query_id"], row_dicts(others))
 
 
 def nested_of(stored: str) -> Any:

@@ -6,9 +6,9 @@ before any of them is made. Nesting is limited, too: composing it recurses in C.
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import yaml
 
@@ -103,20 +103,18 @@ def yaml_rows(text: str, path: Path, problems: Problems) -> Iterator[Row]:
             yield Row(values, _line(node), {key.value: _line(key) for key, _ in node.value})
 
 
-def _made(loader: Any, tag: str, node: yaml.Node) -> Any:
-    """Return the value of a node: numbers with their spelling, whatever else is no list as text.
+class _Spelled(LOADER):  # type: ignore[misc, valid-type]
+    """Keeps the spelling of numbers and dates; what has another tag is text."""
 
-    An error has the outermost key as its context.
-    """
-    if isinstance(node, yaml.SequenceNode):
-        return [loader.construct_object(one, deep=True) for one in node.value]
-    if isinstance(node, yaml.ScalarNode):
-        return _scalar(loader, tag.removeprefix(_PREFIX), node)
+
+def _mapping(loader: Any, node: yaml.MappingNode) -> dict[str, Any]:
+    """Return the value of a mapping; an error has the outermost key as its context."""
     stated = [key.value for key, _ in node.value]
     for n, (key, _) in enumerate(node.value):
         if not isinstance(key, yaml.ScalarNode) or key.value in stated[:n]:
-            name = key.value if isinstance(key, yaml.ScalarNode) else None
-            found = f"the key {name!r} appears twice" if name else "a key that is a list or mapping"
+            is_name = isinstance(key, yaml.ScalarNode)
+            found = f"the key {key.value!r} appears twice" if is_name else "a key that is no text"
+            name = key.value if is_name else None
             raise yaml.MarkedYAMLError(name, problem=found, problem_mark=key.start_mark)
     loader.flatten_mapping(node)  # merges the mappings that `<<` names
     values = {}
@@ -129,32 +127,25 @@ def _made(loader: Any, tag: str, node: yaml.Node) -> Any:
     return values
 
 
-def _scalar(loader: Any, tag: str, node: yaml.ScalarNode) -> Any:
-    if tag == "null":
-        return None
-    try:
-        if tag == "bool":
-            return loader.bool_values[node.value.lower()]
-        if tag in _NUMBERS:
-            if len(node.value) > LONGEST_NUMBER:
-                raise ValueError
-            found = _NUMBERS[tag](getattr(loader, f"construct_yaml_{tag}")(node))
-            if found in (math.inf, -math.inf):
-                raise ValueError
-            found.text = node.value
-            return None if found != found else found  # NaN
-    except (ValueError, OverflowError, LookupError) as error:
-        problem = f"{node.value[:60]!r} is no {tag}"
-        raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark) from error
-    return YamlDate(node.value) if tag == "timestamp" else node.value
+def _number(loader: Any, node: yaml.ScalarNode) -> Any:
+    name = node.tag.removeprefix(_PREFIX)
+    found: Any = math.inf
+    with suppress(ValueError, OverflowError):
+        if len(node.value) <= LONGEST_NUMBER:
+            found = _NUMBERS[name](getattr(loader, f"construct_yaml_{name}")(node))
+    if found in (math.inf, -math.inf):
+        problem = f"{node.value[:60]!r} is no {name}"
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+    found.text = node.value
+    return None if found != found else found  # NaN
 
 
 _NUMBERS: dict[str, Any] = {"int": YamlInt, "float": YamlFloat}
-
-
-class _Spelled(LOADER):  # type: ignore[misc, valid-type]
-    yaml_constructors: ClassVar[dict[str, Any]] = {}
-    yaml_multi_constructors: ClassVar[dict[str, Any]] = {"": _made}
+_Spelled.add_constructor(f"{_PREFIX}map", _mapping)
+_Spelled.add_constructor(f"{_PREFIX}int", _number)
+_Spelled.add_constructor(f"{_PREFIX}float", _number)
+_Spelled.add_constructor(f"{_PREFIX}timestamp", lambda loader, node: YamlDate(node.value))
+_Spelled.add_multi_constructor("", lambda loader, tag, node: loader.construct_scalar(node))
 
 
 @contextmanager

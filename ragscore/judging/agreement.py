@@ -219,7 +219,7 @@ def spot_check(
     again = {(one.criterion, endpoint.model, one.prompt_hash, *own) for one in judges} & earlier
     if again:
         raise DataError(
-            f"{endpoint.model} judged {min(again)[0]} so already",
+            f"{endpoint.model} has judged {min(again)[0]} with these settings already",
             field="endpoint",
             allowed="another model, prompt, temperature or seed",
         )

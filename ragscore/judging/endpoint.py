@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from ragscore.frames.data import DataError, check_type
-from ragscore.frames.errors import check_choice, plural, warn
+from ragscore.frames.errors import check_choice, excerpt, plural, warn
 from ragscore.io.servers import checked_address, checked_key, refuse_keys
 from ragscore.judging.judges import JudgeFailed, digest
 
@@ -99,7 +99,11 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, str) or not self.model.strip():
-            raise DataError(f"found {self.model!r}", field="model", allowed="the name of a model")
+            raise DataError(
+                f"found {excerpt(self.model)}",
+                field="model",
+                allowed="a model's name; a function: rs.judging.Endpoint(name, call=function)",
+            )
         check_choice(self.structured, STRUCTURED, "structured")
         if taken := [name for name in _OWN_FIELDS if name in self.options]:
             raise DataError(

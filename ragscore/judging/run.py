@@ -191,7 +191,9 @@ class Judged(JudgedVerbs, Display):
             f"Judged: {plural(len(self.ledger), 'judgment')} ({states}); cost"
             f" {'unknown' if math.isnan(cost) else f'${cost:.4f}'}"
         )
-        return [title, Table(self.counts(), limit=SHOWN_ROWS, way=".counts()")]
+        failed = self.ledger.query("state == 'judge_failed'")
+        why = [f"First failure: {reason}" for reason in failed["reason"][:1]]
+        return [title, *why, Table(self.counts(), limit=SHOWN_ROWS, way=".counts()")]
 
 
 def ledger_of(folder: Path) -> pd.DataFrame:
@@ -240,7 +242,9 @@ def judge(
     cache
         SQLite file for usable replies, which processes can share. A judgment with the same model,
         prompt, temperature, seed, repeat, question, answer, context and reference is not requested
-        again. Damaged rows are, with a warning. None stores nothing.
+        again. Damaged rows are, with a warning. None stores nothing. Nor does the default if the
+        endpoint is a function: a key holds its name, not what it does. Where you name a file, give
+        a changed function another `model`.
     prices, max_cost
         US dollars per million tokens by model, as (prompt, completion) or one number. No request
         starts once `max_cost` is spent, and the finished judgments are returned; the up to
@@ -312,6 +316,8 @@ def judge(
             tuple(judges),
         )
 
+    if endpoint.call is not None and cache == DEFAULT_CACHE:
+        cache = None
     with closing(Cache(cache)) as replies, judge_client(endpoint, replies, costs) as client:
         due = [one for one in judgments if one.state != "skipped"]
         try:

@@ -105,7 +105,7 @@ def _of_one_scale(
     """Return the metrics asked for, else the first ones and others of 0 to 1; all of one scale."""
     unit = [name for name in first or known if declared.describe(name).is_unit]
     chosen = names_of(metrics, "metrics") if metrics is not None else unit[:12] or known[:1]
-    check_known(chosen, known, "metrics", "metric", "with values there are")
+    check_known(chosen, known, "metrics", "scored metric", "with values there are")
     scales = {name: declared.describe(name).range for name in chosen}
     if len(set(scales.values())) != 1:
         told = ", ".join(f"{name} ({scale})" for name, scale in scales.items())

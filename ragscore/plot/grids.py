@@ -273,7 +273,7 @@ def tradeoff(
     """
     check_means(table, "p50", "p50_low", "p50_high")
     known = table.loc[table["n"].gt(0).to_numpy(), "metric"].unique()
-    check_known([metric, against], known, "metric", "metric", "with values there are")
+    check_known([metric, against], known, "metric", "scored metric", "with values there are")
     told = [declared.describe(name) for name in (against, metric)]
     leads = [LED_BY[one.kind in ("time", "cost")] for one in told]
     measured = table[table["n"].gt(0).to_numpy()]

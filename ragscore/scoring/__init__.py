@@ -1,6 +1,7 @@
 """Scoring: hits and targets -> one column per metric, and what is known of every cell."""
 
 from ragscore.scoring import match as match
+from ragscore.scoring import own as own
 
 # The names that other folders import, by module; all else is free to change. Users reach scoring by
 # `rs.score`, `rs.metric`, `rs.metrics` and `rs.match`.

@@ -86,8 +86,7 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
     """Give the causes of a missing value, flags of all rows each."""
     metric, everywhere = label.metric, np.ones(rows.n, dtype=bool)
     criterion = "nuggets" if metric.name.startswith("nugget_") else metric.name
-    is_of = (rows.verdicts["criterion"] == criterion) | (metric.name == FAILED)
-    judged = rows.verdicts[is_of]
+    judged = rows.verdicts if metric.name == FAILED else rows.verdicts_on(criterion)
     is_judged = rows.count(judged["row"].to_numpy()) > 0
     yield rows.query < 0, NOT_APPLICABLE, "no golden query"
     if metric.family == "own" and metric.compute is None:
@@ -105,6 +104,8 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
             is_elsewhere = rows.of_query(need.anywhere(rows.of_hits))
             yield lacks & is_elsewhere, UNDECIDED, ELSEWHERE
         yield lacks, NOT_APPLICABLE, f"the query has no {need.lacking}"
+    if metric.family in ("ranking", "success"):
+        yield rows.has_outcome, NOT_APPLICABLE, "its outcome is recorded, but no hits"
     frame, _, column = metric.reads.partition(".")
     recorded = {
         "responses": rows.has(column) | (rows.blank & (column == "refused")),
@@ -117,7 +118,7 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
     yield ~in_run, NOT_APPLICABLE, f"the run records no {words}"
     yield ~rows.asked, MISSING, "no response"
     if metric.family in ("operations", "scope"):
-        yield rows.failed, NOT_APPLICABLE, "the query failed, and finished ones are measured"
+        yield rows.failed, NOT_APPLICABLE, "the query failed; only finished ones are measured"
     yield rows.failed, SYSTEM_ERROR, rows.error_words
     if metric.family in ("answers", "citations", "judged") and metric.where != "answered":
         yield rows.refused == 1, REFUSED, "the system refused"
@@ -128,7 +129,7 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
         yield ~rows.grounded, NOT_APPLICABLE, "the answer is not grounded"
     if metric.family == "citations":
         yield rows.cited.count(rows.cited.rows) == 0, NOT_APPLICABLE, "nothing cited"
-        yield everywhere, NOT_APPLICABLE, "citations don't carry what targets are matched by"
+        yield everywhere, NOT_APPLICABLE, "the citations lack the ids that targets are matched by"
 
 
 def _judged_causes(rows: Rows, judged: pd.DataFrame) -> Iterator[Cause]:

@@ -163,7 +163,7 @@ def _note(
         return f"{text}. {about}{n_more * step} more would join {words}: {lines}"
     if is_few and n_known >= max(ELSEWHERE, len(wanted) / 2):
         return (
-            f"join in other queries only {at}: query_id has to mean the same query in run and"
+            f"join only in other queries {at}: query_id has to mean the same query in run and"
             " golden set"
         )
     if not is_few or n_now or n_known:

@@ -77,18 +77,17 @@ class Level:
         upto = LEVELS[: LEVELS.index(name) + 1] if name in LEVELS else LEVELS
         left_out = "; ".join(f"{level}: {why[level]}" for level in upto if why.get(level))
         by_span = name == "span" or (name == "per_query" and "span" in joinable)
-        fallback = "fallback_doc_span" if by_span else "fallback_doc"
+        fallback = f"fallback_doc{'_span' * by_span}" if versions_differ else "exact"
         warning, n_without = "", n_all - with_targets.get(name, 0)
         if match == "auto" and joinable and 0 < n_without < n_all:
             more = np.any([queries[level] for level in joinable], axis=0).sum() - with_targets[name]
             way_on = f"; match='per_query' keeps {more} of them" if more else f": {left_out}"
             warning = (
                 f"{n_without} of {n_all} queries with targets have none at the match level ({name})"
-                f" and are in no mean of retrieval{way_on}"
+                f" and are in no retrieval mean{way_on}"
             )
         irrelevant = tuple(at for at in why if judges_irrelevant(targets_at(golden, at)))
-        match_of_versions = fallback if versions_differ else "exact"
-        return cls(name, left_out, joinable or ("doc",), match_of_versions, irrelevant, warning)
+        return cls(name, left_out, joinable or ("doc",), fallback, irrelevant, warning)
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -184,7 +183,6 @@ def resolve_spans(golden: Golden, known: Results | pd.DataFrame) -> Golden:
         One chunk id with two different spans: chunk ids of different chunkers collide. A target
         whose document isn't the one that its chunk is in.
     """
-    check_type(golden, Golden, "golden")
     check_type(known, (Results, pd.DataFrame), "known", "Results or a DataFrame with chunk_id")
     if isinstance(known, pd.DataFrame):
         check_known("chunk_id", list(known), "known", "column", "it has")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypedDict
 
-from ragscore.frames.data import Golden, Results, check_type
+from ragscore.frames.data import Golden, Results
 from ragscore.frames.errors import check_choice, check_known
 from ragscore.frames.ranking import TIES, collapse_hits, rank_hits, ranked_again
 from ragscore.scoring.targets import LEVELS
@@ -34,16 +34,13 @@ class Policies:
     collapse
         "doc": ranking metrics see only the first hit of each document, with ranks closed up.
     ties
-        The order of a query's hits. "file": as loaded; "trec", "trec64": by score, as trec_eval
-        ranks (see `rs.match.rank_hits`).
+        The order of a query's hits, as in `rs.match.rank_hits`; "file": as loaded.
 
     Raises
     ------
     DataError
         A value that the policy can't have.
     """
-
-    __module__ = "ragscore"  # pickles name the public class, wherever it is defined
 
     ALLOWED: ClassVar = {
         "match": ("auto", *LEVELS, "per_query"), "missing": ("exclude", "zero"),
@@ -87,7 +84,6 @@ def with_min_grade(golden: Golden, grade: int) -> Golden:
 
     For nDCG by all grades, score the whole set, as trec_eval does.
     """
-    check_type(golden, Golden, "golden")
     targets = golden.targets
     return replace(
         golden, targets=targets.assign(grade=targets["grade"].where(targets["grade"] >= grade, 0))

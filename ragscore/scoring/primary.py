@@ -43,7 +43,8 @@ def primary_of(
     """
     columns, found = metric_columns(scores), list[str]()
     if given is None:
-        known = [name for name in columns if scores[name].notna().any()]
+        has_value = scores[columns].notna().any()
+        known = [name for name in columns if has_value[name]]
         for aspect, of in ASPECTS.items():
             held = [name for name in of if name in known]
             # of retrieval alone `passed` says the same again, and would halve its level

@@ -56,19 +56,15 @@ def provenance_of(
     """Return the provenance of each run of a scoring: a dict of `COMPONENTS`, as JSON holds it."""
     golden, level, profile = rows.golden, rows.level.name, rows.reading.name
     content = golden._once("digest", lambda: golden_digest(query_parts(golden)))
+    # the formula's version of each metric; of your own, a hash of it
+    known = [table.describe(name) for name in columns if not table.is_own(name)]
     measured = {
         "golden": f"{len(golden.queries)} queries, content {content}",
         "rule": f"{level}: {rule_name(rows.rule, level)}",
         "policies": asdict(policies) | ({"profile": profile} if profile else {}),
-        "metric_versions": metric_versions(columns, table),
+        "metric_versions": {one.name: one.source or one.version for one in known},
     }
     return {run: measured | own for run, own in recorded_parts(rows.results, level).items()}
-
-
-def metric_versions(columns: Iterable[str], table: MetricTable = TABLE) -> dict[str, int | str]:
-    """Return the formula's version of each metric by its name; of your own, a hash of it."""
-    known = [table.describe(name) for name in columns if not table.is_own(name)]
-    return {metric.name: metric.source or metric.version for metric in known}
 
 
 def recorded_parts(results: Results, level: str) -> dict[str, Parts]:
@@ -145,7 +141,7 @@ def check_provenance(
     table: MetricTable = TABLE,
     *,
     details: str = "",
-    remedy: str = "",
+    remedy: str = "scores that were measured alike",
 ) -> pd.DataFrame:
     """Refuse runs whose scores differ in provenance; warn of fields, and of what may differ.
 
@@ -164,9 +160,9 @@ def check_provenance(
         text = f"{first} was measured by {by_first}, {second} by {by_second}"
         text += f" ({details})" if details and component == "golden" else ""
         if component not in ignored:
-            allowed = f"equal provenance{remedy}, or allow_different=['{component}']"
+            allowed = f"{remedy}, or allow_different=['{component}']"
             raise DataError(text, field=component, allowed=allowed)
-        warn(f"scores of different provenance side by side: {component}: {text}")
+        warn(f"scores that were measured differently stand side by side: {component}: {text}")
     names = ["component", "run_baseline", "run_candidate", "baseline", "candidate"]
     return pd.DataFrame(found, columns=names, dtype="str")
 
@@ -228,11 +224,11 @@ def judges_of_scores(results: Results) -> dict[str, Judges]:
         return judges_by_criterion(results)
     names = {one for one in reported["metric"].unique()
              if TABLE.is_own(one) or TABLE.describe(one).family == "judged"}  # fmt: skip
-    told = dict(zip(runs["run_id"].astype("str"), runs[REPORTED], strict=True))
+    told = runs.set_index(runs["run_id"].astype("str"))[REPORTED]
     of_reports = {
-        run: {name: [{"judge": text}] for name in names}
-        for run, text in told.items() if pd.notna(text)
-    }  # fmt: skip
+        run: {name: [{"judge": text} if pd.notna(text) else {}] for name in names}
+        for run, text in told[told.index.isin(reported["run_id"])].items()
+    }
     return of_reports | judges_by_criterion(results)
 
 

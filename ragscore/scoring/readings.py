@@ -28,17 +28,17 @@ class Reading:
         another name is compared in our words.
     policies
         Policies where none is given.
-    docs_decide
+    no_docs_means_refuse
         True if a query that expects no document should be refused, whatever its label.
-    scores_refusals
+    scores_hits_of_refusals
         True if hits of queries that should be refused are judged, too.
     empty
         Ranking metric -> its value for queries without a relevant target.
     no_claims
         A judged share of claims where a text claims nothing.
-    bpref_as_recall
+    bpref_without_irrelevant
         True if bpref is measured where no document is judged as not relevant.
-    groups_only
+    recall_all_needs_groups
         True if recall_all needs support groups.
     cut_text
         "unknown" or "miss": see `rs.match.by_anchor`.
@@ -48,22 +48,22 @@ class Reading:
 
     name: str = ""
     policies: Mapping[str, str] = field(default_factory=dict)
-    docs_decide: bool = False
-    scores_refusals: bool = False
+    no_docs_means_refuse: bool = False
+    scores_hits_of_refusals: bool = False
     empty: Mapping[str, float] = field(default_factory=dict)
     no_claims: float = math.nan
-    bpref_as_recall: bool = False
-    groups_only: bool = False
+    bpref_without_irrelevant: bool = False
+    recall_all_needs_groups: bool = False
     cut_text: str = "unknown"
 
     def _golden(self, golden: Golden) -> tuple[Golden, Golden]:
         """Return the golden set as it is read, and the one that hits are judged by."""
         golden = golden._coded
-        if self.docs_decide:
+        if self.no_docs_means_refuse:
             docs = golden.targets.loc[golden.targets["level"].eq("doc"), "query_id"]
             answerable = pd.array(is_among(golden.queries["query_id"], docs), dtype="boolean")
             golden = narrowed(golden, queries=golden.queries.assign(answerable=answerable))
-        if not self.scores_refusals:
+        if not self.scores_hits_of_refusals:
             return golden, golden
         unknown = pd.array([pd.NA] * len(golden.queries), dtype="boolean")
         return golden, narrowed(golden, queries=golden.queries.assign(answerable=unknown))
@@ -129,18 +129,18 @@ _ZERO, _MISSED = dict.fromkeys(_RANKING, 0.0), ("hit", "mrr", "precision", "set_
 READINGS = {
     one.name: one
     for one in (
-        Reading("kebab", docs_decide=True, scores_refusals=True),
+        Reading("kebab", no_docs_means_refuse=True, scores_hits_of_refusals=True),
         # As that harness states it: recall, MAP and nDCG are 1 where nothing is relevant, hit rate,
         # MRR and precision 0; faithfulness is 1 where nothing is claimed. Its code gives 1 for hit
         # rate and MRR, too.
         Reading(
-            "rig", {"match": "doc"}, scores_refusals=True, no_claims=1.0,
+            "rig", {"match": "doc"}, scores_hits_of_refusals=True, no_claims=1.0,
             empty={name: float(name not in _MISSED) for name in _RANKING},
         ),
         Reading("seed-mcp", {"match": "predicate"}),
         Reading(
             "trec", {"match": "doc", "missing": "zero", "ties": "trec"}, empty=_ZERO,
-            bpref_as_recall=True,
+            bpref_without_irrelevant=True,
         ),
         # That harness has flaws, of which this reading keeps some and corrects others. Kept:
         # queries to refuse count 0 in retrieval and "no" in scope_miss_rate; a snippet beyond a
@@ -149,8 +149,8 @@ READINGS = {
         # "timed out" is a time-out; a heading cited in the answer keeps its closing bracket.
         # There, recall_all needs the category multi_hop; here support groups are enough.
         Reading(
-            "chatbot", {"match": "anchor"}, scores_refusals=True, empty=_ZERO, groups_only=True,
-            cut_text="miss",
+            "chatbot", {"match": "anchor"}, scores_hits_of_refusals=True, empty=_ZERO,
+            recall_all_needs_groups=True, cut_text="miss",
         ),
     )
 }  # fmt: skip

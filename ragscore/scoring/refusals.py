@@ -11,7 +11,7 @@ from importlib import resources
 
 import pandas as pd
 
-from ragscore.frames.data import DataError, Results, check_type
+from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import excerpt, plural
 from ragscore.scoring.metrics.judged import measured
 from ragscore.scoring.rows import Rows
@@ -45,7 +45,6 @@ def with_refusals_in_words(results: Results, phrases: Iterable[str] | None = Non
     --------
     >>> rs.evaluate(results.with_refusals_in_words(), golden).refusals().table
     """
-    check_type(results, Results, "results")
     given = listed_phrases() if phrases is None else phrases
     are_texts = all(isinstance(one, str) and one.strip() for one in given)
     if not given or isinstance(given, str) or not are_texts:
@@ -70,9 +69,14 @@ def unstated(responses: pd.DataFrame) -> pd.Series:
 
 def in_words(answers: pd.Series, phrases: Iterable[str] | None = None) -> pd.Series:
     """Flag answers with one of the phrases in their first `READ_CHARS` characters."""
-    given = listed_phrases() if phrases is None else phrases
-    texts, sought = _plain(answers.str.strip().str.slice(0, READ_CHARS)), _plain(pd.Series(given))
-    return texts.str.contains("|".join(map(re.escape, sought.str.strip()))).astype("boolean")
+    pattern = _pattern(listed_phrases() if phrases is None else tuple(phrases))
+    texts = _plain(answers.str.strip().str.slice(0, READ_CHARS))
+    return texts.str.contains(pattern).astype("boolean")
+
+
+@cache
+def _pattern(phrases: tuple[str, ...]) -> str:
+    return "|".join(map(re.escape, _plain(pd.Series(phrases)).str.strip()))
 
 
 def _plain(texts: pd.Series) -> pd.Series:
@@ -94,7 +98,7 @@ def unstated_text(results: Results) -> str:
     return (
         f"Nothing states whether {plural(len(responses), 'answer')} {are}: metrics of refusals"
         f" leave them out, passed takes them for answers. Worded as a refusal: {len(alike)}"
-        f"{shown}; results.with_refusals_in_words() goes by the words."
+        f"{shown}; results.with_refusals_in_words() decides by the words."
     )
 
 
@@ -112,7 +116,6 @@ def with_judged_refusals(results: Results, override: bool = False) -> Results:
     --------
     >>> rs.evaluate(results.with_judged_refusals(), golden).refusals().table
     """
-    check_type(results, Results, "results")
     responses = results.responses
     rows = Rows.of_responses(results)  # one per response, in their order
     judged = pd.Series(measured(rows, "judge_refused"), responses.index)

@@ -5,7 +5,7 @@ a missing value and `found` all read the same ones.
 """
 
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from ragscore.scoring.rules import Rule, matched_pairs, rule_of
 from ragscore.scoring.targets import LEVELS, numbered, targets_at
 
 STATES = ("scored", "failed", "missing", "extra")
+OUTCOME = ("n_hits", "passed", "rank_first_match")  # what records without hits state of them
 LONGEST_ERROR = 60  # characters of an error in a reason
 
 
@@ -46,8 +47,6 @@ class Rows:
         those with one that did not.
     state
         Places in STATES.
-    matched_at
-        Level -> the matched hits of all rows there, found once.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class Rows:
         self.failed = self.has("error")
         self.finished = self.asked & ~self.failed
         self.state = np.select([~self.asked, self.query < 0, self.failed], [2, 3, 1], 0)
-        self.matched_at = cache(self._matched_at)
+        self._matched: dict[str, MatchedHits] = {}
         self._known: dict[str, Values] = {}  # values of metrics of responses
 
     @classmethod
@@ -167,11 +166,32 @@ class Rows:
         """The number of hits."""
         return self.count(self.row_of_hit)
 
+    @cached_property
+    def outcomes(self) -> pd.DataFrame:
+        """What is stated of hits that were counted and not recorded: OUTCOME, by row.
+
+        NaN for other rows. Who states a rank alone has passed.
+        """
+        reported, rows = self.results.reported, pd.RangeIndex(self.n)
+        if reported is None or "n_hits" not in set(reported["metric"]):
+            return pd.DataFrame(np.nan, rows, OUTCOME)
+        told = reported[reported["metric"].isin(OUTCOME)]
+        table = told.assign(row=self.of(told)).pivot_table("value", "row", "metric")
+        table = table.reindex(index=rows, columns=OUTCOME)
+        table = table.where((table["n_hits"] > 0) & (self.n_hits == 0))
+        has_rank = table["rank_first_match"].notna()
+        return table.assign(passed=table["passed"].where(table["passed"].notna() | ~has_rank, 1.0))
+
+    @cached_property
+    def has_outcome(self) -> Flags:
+        """Flag rows of which the outcome is recorded and no hit."""
+        return self.outcomes["n_hits"].notna().to_numpy()
+
     def column(self, name: str) -> pd.Series:
         """Return a column of the responses, by row; NA where there is no response or column."""
         responses = self.results.responses
         held = responses.get(name, pd.Series(pd.NA, responses.index, dtype="str"))
-        return held.reset_index(drop=True).reindex(self.response).reset_index(drop=True)
+        return pd.Series(pd.api.extensions.take(held.values, self.response, allow_fill=True))
 
     def numbers(self, name: str) -> Values:
         """Return a column of the responses as numbers."""
@@ -243,6 +263,11 @@ class Rows:
         """The judgments of these rows."""
         return verdicts(self)
 
+    def verdicts_on(self, criterion: str) -> pd.DataFrame:
+        """Return the judgments of one criterion."""
+        held = self.verdicts
+        return held[held["criterion"].eq(criterion).to_numpy()] if len(held) else held
+
     @cached_property
     def nuggets(self) -> pd.DataFrame:
         """What judges say of each key fact: see `judged_nuggets`."""
@@ -280,7 +305,13 @@ class Rows:
             used[self.of_query(with_target(self.of_hits, level))] = LEVELS.index(level)
         return used
 
-    def _matched_at(self, level: str) -> MatchedHits:
+    def matched_at(self, level: str) -> MatchedHits:
+        """Return the matched hits of all rows at a level, found once."""
+        if level not in self._matched:
+            self._matched[level] = self._match(level)
+        return self._matched[level]
+
+    def _match(self, level: str) -> MatchedHits:
         golden = targets_at(self.of_hits, level)
         if self.rule is not None and level in self.level.used:
             targets = golden.targets.astype({"query_id": "str"})
@@ -315,7 +346,7 @@ class Rows:
             found = self.by_level(lambda hits: hits.score(label))
         else:
             found = self.matched_at(label.level).score(label)
-        if IRRELEVANT not in label.metric.needs or self.reading.bpref_as_recall:
+        if IRRELEVANT not in label.metric.needs or self.reading.bpref_without_irrelevant:
             return found
         return np.where(self.of_query(self.meets(IRRELEVANT, label.level or "")), found, np.nan)
 
@@ -327,6 +358,8 @@ class Rows:
             where = getattr(self, metric.where)
             if metric.reads == "citations":
                 where = where & self.records_citations
+            if metric.reads == "judgments.value" and self.results.judgments is None:
+                where = np.zeros(self.n, dtype=bool)
             for need in metric.needs if where.any() else ():
                 where = where & self.of_query(self.meets(need))
             found = np.full(self.n, np.nan)

@@ -123,7 +123,7 @@ def score(
         Conventions of another harness ("kebab"), or a `Reading` of your own.
     policies
         `match` "auto", a level, or "per_query"; `missing` "exclude" or "zero"; `collapse` "none" or
-        "doc"; `ties` "file", "trec" or "trec64". What is given goes before a profile's.
+        "doc"; `ties` as in `rs.match.rank_hits`. What is given goes before a profile's.
 
     Returns
     -------
@@ -176,8 +176,9 @@ def scored(
     table = table_of(metrics)
     labels = tuple(labels_of(results, golden, metrics, reading, table))
     lists = results if is_outline else held.lists(results)
-    is_part = level is not None
-    level = level or Level.of(lists, of_hits, held.match)
+    is_part, families = level is not None, {label.metric.family for label in labels}
+    matches = held.match if families & {"ranking", "success", "citations"} else "auto"
+    level = level or Level.of(lists, of_hits, matches)
     rows = Rows(lists, golden, level, of_hits, rule, reading)
     rows.seen = results.hits
     found = Scored(pd.DataFrame(), rows, labels, table, level, reading, held, metrics)
@@ -226,7 +227,7 @@ def labels_of(
     for label in labels:
         if label.metric.compute is None:
             raise DataError(
-                f"{label.text} has stored values alone; the function that makes others is not here",
+                f"{label.text} has only stored values: its function is not known here",
                 field="metrics",
                 allowed=f"metrics=[{label.metric.name}], the metric itself",
             )
@@ -303,7 +304,7 @@ def _with_policies(
             values = np.where(extra, np.nan, values)
         table[label.text] = values
     index = pd.Index(rows.query_ids, name="query_id")
-    return pd.DataFrame(table, copy=False).set_axis(index)
+    return pd.DataFrame(table).set_axis(index)
 
 
 def notes_on_hits(rows: Rows, labels: Iterable[Label]) -> Iterator[str]:
@@ -314,11 +315,11 @@ def notes_on_hits(rows: Rows, labels: Iterable[Label]) -> Iterator[str]:
     n_cut = int(hits["text_cut"].fillna(False).sum()) if "text_cut" in hits else 0
     if n_cut and set(level.used) & set(READS_TEXT):
         yield (
-            f"cut text of {n_cut} hits: an expected text is looked for in what is left of it, and"
-            " a snippet that isn't there leaves file and heading to decide"
+            f"{n_cut} hits have cut text: expected texts are looked for in what is left; where a"
+            " snippet is not found there, file and heading decide"
         )
     if n := len(hits) - int(rows.n_hits.sum()):
-        yield f"{n} hits belong to no response and don't count: responses lacks their query"
+        yield f"{n} hits belong to no response and don't count: their query has no row in responses"
 
 
 def _missing_notes(scores: pd.DataFrame) -> Iterator[str]:
@@ -349,9 +350,9 @@ def _missing_notes(scores: pd.DataFrame) -> Iterator[str]:
             yield text.format(run_id, *sides)
     listed = ", ".join(f"{run_id}: {n}" for run_id, n in n_missing[n_missing > 0].items())
     yield (
-        f"golden queries without a row are left out of the means ({listed}), as never asked: runs"
-        " that list hits alone, such as TREC's, don't tell these from queries without any hit;"
-        " missing='zero' counts them as failures"
+        f"golden queries without a row are left out of the means ({listed}), as if never asked. A"
+        " file that lists hits alone, such as a TREC run, has no row for a query without hits:"
+        " missing='zero' counts such queries as failures"
     )
 
 
@@ -368,6 +369,6 @@ def _gain_notes(
     is_asked = "ndcg" in names and texts and not knows and "gain" not in targets
     if is_asked and (targets["grade"] > 1).any():
         yield (
-            "ndcg has the gain 2^grade − 1, and there are grades above 1; the nDCG of trec_eval and"
-            " ir_measures has the grade itself: ndcg_linear"
+            "ndcg uses the gain 2^grade − 1, and some grades are above 1; trec_eval and ir_measures"
+            " use the grade itself by default: ndcg_linear"
         )

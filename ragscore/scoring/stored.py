@@ -63,6 +63,8 @@ def stored_columns(results: Results) -> tuple[pd.DataFrame, list[Metric]]:
     DataError
         Files contradict each other in what they say of a metric; a value outside its range.
     """
+    if results.reported is None and results.judgments is None:
+        return pd.DataFrame(columns=KEYS), []
     rows = stored_values(results)
     names, own = rows["metric"].unique().tolist(), []
     means = rows.groupby([*KEYS, "metric"], sort=False)["value"].mean()
@@ -168,8 +170,8 @@ def golden_of(results: Results, labels: list[Golden]) -> Golden:
         first = others["query_id"].iloc[0]
         shown = " and ".join(map(excerpt, others.loc[others["query_id"].eq(first), "query"][:2]))
         warn(
-            f"{plural(others['query_id'].nunique(), 'id')} of different inputs, first {first!r} of"
-            f" {shown}: queries are paired by their ids; give the same input the same id, as by"
+            f"{plural(others['query_id'].nunique(), 'id')} for different inputs, first {first!r}"
+            f" for {shown}: queries are paired by their ids; give the same input the same id, as by"
             ' columns={"query_id": ...}'
         )
     # Other fields that are the same in all runs, as the subject of an item is, slice and make

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results, check_type
+from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import check_known, name_list, names_of, nearest, warn
 from ragscore.scoring.explain import expected
 from ragscore.scoring.intervals import intervals, quantile_intervals, query_clusters, shared_only
@@ -59,7 +59,6 @@ def summarize(
         `by` without a golden set, or no column or kind of tag of it; an unknown metric column, or
         one of text; a `cluster` that the golden set doesn't have.
     """
-    check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
     chosen = chosen_columns(scores, metrics, table)
     held = score_rows(scores, chosen)
     keys, names = _keys(held, golden, by, chosen, None if rows is None else rows.results)
@@ -159,7 +158,6 @@ def slices(golden: Golden, by: Slicing, results: Results | None = None) -> pd.Da
     DataError
         No name, or one twice; a name that is nothing of these, or both column and kind of tag.
     """
-    check_type(golden, Golden, "golden")
     rows = golden.queries[["query_id"]]
     for name in slice_names(by):
         rows = rows.merge(_values(golden, name, results))
@@ -243,7 +241,6 @@ def chosen_columns(
     field: str = "metrics",
 ) -> list[str]:
     """Return the metric columns asked for, each once; all of them by default."""
-    check_type(scores, pd.DataFrame, "scores")
     known = metric_columns(scores)
     if metrics is None:
         return known
@@ -252,7 +249,7 @@ def chosen_columns(
         with suppress(DataError):  # another tool's name
             name = name if name in known else table.parse(name).text
         chosen[name] = None
-    check_known(list(chosen), known, field, "column of numbers", "scores has")
+    check_known(list(chosen), known, field, "scored metric", "rs.evaluate scores others; there are")
     return list(chosen)
 
 

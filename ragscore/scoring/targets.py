@@ -34,7 +34,7 @@ def _targets_at(golden: Golden, level: str) -> Golden:
     if level == "span" and "start" in targets:
         keep = targets["start"].notna().to_numpy()
     else:
-        keep = is_among(targets["level"], TARGET_LEVELS.get(level, (level,)))
+        keep = targets["level"].isin(TARGET_LEVELS.get(level, (level,))).to_numpy()
     if not keep.any():
         return narrowed(golden, targets=targets.iloc[:0], support_groups=groups.iloc[:0])
     keep = keep & ~is_among(targets["query_id"], golden._refusals)

@@ -66,7 +66,7 @@ def _by_text(results: Results, queries: pd.DataFrame) -> Results:
     named = pd.Series(queries["query_id"].to_numpy(), made)[~made.duplicated(keep=False).to_numpy()]
     found = lost.map(named).set_axis(lost).dropna()
     if n := len(found):
-        warn(f"{plural(n, 'query')} found by the text: the run has no ids, the golden set has")
+        warn(f"{plural(n, 'query')} joined by the text: the run has no ids, the golden set has")
     return renamed(
         results, "query_id", lambda frame: frame["query_id"].map(found).fillna(frame["query_id"])
     )

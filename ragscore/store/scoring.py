@@ -24,8 +24,8 @@ from ragscore.store.tables import rows_of_run, write_table
 
 PROFILE = "profile"
 DECLARED = "declared"  # the field of run.json that holds metrics and columns of your own
-Kept = tuple[pd.DataFrame, pd.DataFrame, dict[str, dict[str, Any]]]
-"""Scores, their summary, and what is kept of the scoring of each run."""
+Kept = tuple[pd.DataFrame, pd.DataFrame, dict[str, dict[str, Any]], pd.DataFrame]
+"""Scores, their summary, what is kept of the scoring of each run, and the golden set's hashes."""
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,14 @@ def kept_of(found: StoredScores, request: Request) -> Kept:
         summary["n_expected"] = np.where(np.isnan(told), summary["n_expected"], told).astype(int)
     provenance = provenance_of(found.rows, policies, metric_columns(scores), request.declared)
     kept = {run: scoring | {"provenance": own} for run, own in provenance.items()}
-    return scores, summary, kept
+    return scores, summary, kept, query_parts(golden).reset_index()
 
 
-def write_scores(draft: Draft, golden: Golden, kept: Kept) -> dict[str, Any]:
+def write_scores(draft: Draft, kept: Kept) -> dict[str, Any]:
     """Write the scores and golden hashes of a run; return what its file says of them."""
-    scores, summary, scorings = kept
+    scores, summary, scorings, hashes = kept
     write_table(draft, "scores", rows_of_run(scores, draft.run_id).reset_index())
-    write_table(draft, "golden", query_parts(golden).reset_index())
+    write_table(draft, "golden", hashes)
     own = summary[summary["run_id"].eq(draft.run_id)].set_index("metric")
     means = own[list(STATISTICS)].astype(object)
     return {

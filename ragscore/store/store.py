@@ -201,7 +201,9 @@ class RunStore(RunStoreVerbs):
                 n for n in names
                 if declared.is_own(n) or declared.describe(n).source or n in ev._stored
             ]  # fmt: skip
-            metrics += tuple(name for name in names if name not in mine)
+            # of a report without hits all else would be 0 of nothing
+            given = "default" if ev._stored and not len(results.hits) else "all"
+            metrics = (given, *(name for name in names if name not in mine))
             if mine:
                 own = ev.scores.reset_index()[["run_id", "query_id", *mine]]
                 own = own.astype({"run_id": "str"})
@@ -220,7 +222,7 @@ class RunStore(RunStoreVerbs):
             if (frame := getattr(results, kind)) is not None:
                 check_columns(frame, kind)
         if text is not None and results.judgments is not None and len(results.judgments):
-            warn(f"text={text}: a judge that is asked again reads the texts that are stored")
+            warn(f"text={text}: judging again reads the stored texts alone")
         if request is not None and golden is not None:
             found = scored(results, golden, metrics, **request.how)
             for note in () if is_scored else found.notes:  # the evaluation said them
@@ -234,7 +236,7 @@ class RunStore(RunStoreVerbs):
             write_run(draft, run, text)
             content: dict[str, Any] = {"run": run_description(run.runs), "text": text}
             if golden is not None:
-                return content | write_scores(draft, golden, kept)
+                return content | write_scores(draft, kept)
             if run.reported is not None and not len(run.responses):
                 content["metrics"] = reported_means(run.reported)
             return content
@@ -260,7 +262,7 @@ class RunStore(RunStoreVerbs):
             content: dict[str, Any] = {"run": run_description(first.runs), "text": text}
             if request is not None:
                 run = draft.as_run(content)
-                content |= write_scores(draft, request.golden, self._scored_run(run, request))
+                content |= write_scores(draft, self._scored_run(run, request))
             cut_texts(draft, text)
             return content
 
@@ -340,7 +342,7 @@ class RunStore(RunStoreVerbs):
                 kept = self._scored_run(run, request)
 
                 def write(draft: Draft, run: StoredRun = run, kept: Any = kept) -> dict[str, Any]:
-                    return run.content | write_scores(draft, golden, kept)
+                    return run.content | write_scores(draft, kept)
 
                 put_run(self._place, name, write, run, keep=True)
         return names
@@ -473,7 +475,7 @@ class RunStore(RunStoreVerbs):
                     f"{name_list(others)} scored with {policy}={used[others[0]][policy]!r}",
                     file=self._root,
                     field=policy,
-                    allowed=f"refresh(golden, {policy}={value!r}), or save so",
+                    allowed=f"refresh(golden, {policy}={value!r}), or runs saved so",
                 )
         scores = self._stored_scores(names, metrics)
         self._check_provenance(names, metric_columns(scores), allow_different)
@@ -495,7 +497,6 @@ class RunStore(RunStoreVerbs):
         **how: Any,
     ) -> StoredScores:
         """Return new scores of stored runs, and what they were made by."""
-        check_type(golden, Golden, "golden")
         if client is not None and not hasattr(client, "submit"):
             raise DataError(
                 f"found {type(client).__name__}", field="client", allowed="a distributed.Client"
@@ -735,14 +736,14 @@ class RunStore(RunStoreVerbs):
         for name, part in parts.items():  # a thousand runs of one suite mostly share one
             if part not in first.values():
                 first[name] = part
-        check_provenance(first, columns, ignore, details=details, remedy=": refresh(golden)")
+        check_provenance(first, columns, ignore, details=details, remedy="refresh(golden)")
 
     def _with_rows(self, runs: list[str] | str | None) -> list[str]:
         """Return those of the runs that can be scored; the others have means alone."""
         names, there = self._names(runs), set(self._place.files())
         alone = [name for name in names if _is_without_rows(self._stored[name], there)]
         if alone:
-            warn(f"left out, having no rows: {name_list(alone)}; store.summary() has their means")
+            warn(f"left out, without rows: {name_list(alone)}; store.summary() has their means")
         return [name for name in names if name not in alone]
 
     def _by_saving(self, column: str = "run_id") -> list[str]:

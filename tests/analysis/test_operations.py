@@ -173,7 +173,7 @@ def test_metrics_json_holds_coverage_by_type_where_it_is_known(content, chatbot,
 
 
 def test_metrics_json_takes_a_profile_of_ones_own(chatbot, tmp_path):
-    own = replace(READINGS["chatbot"], groups_only=False)
+    own = replace(READINGS["chatbot"], recall_all_needs_groups=False)
     file = write_metrics_json(*chatbot, tmp_path / "out", profile=own)
     # all supports of a case are one group: found of one, not of the other
     assert json.loads(file.read_text())["aggregate_metrics"]["recall_all_at_k_avg"] == 0.5

@@ -11,6 +11,7 @@ from plausible_runs import put
 import ragscore as rs
 from ragscore.analysis.extras.stored_scores import score_diff
 from ragscore.analysis.reported import REPORTED_NAMES, label_of, reported_scores
+from ragscore.cli import main
 from ragscore.scoring.readings import HARNESSES, Harness, Reading
 from ragscore.scoring.summary import summarize
 from tests.compared import check_reported
@@ -278,19 +279,33 @@ def test_reports_of_different_judges_are_refused_with_both_names(report):
     with refused("judges", field="allow_different"):
         score_diff(results, "a", "b", allow_different=["judges"])
     with warned("a", "b", "llama"):  # one names no judge
-        score_diff(of_judges(report, None, "llama"), "a", "b")
+        score_diff(results := of_judges(report, None, "llama"), "a", "b")
+    with warned("a", "b", "judge", "faithfulness"):
+        rs.evaluate(results).compare("a", "b")
 
 
 FAITHFUL = {"metric": "faithfulness", "per_query": [["q1", 1.0], ["q2", 0.5]]}
 
 
-def test_a_comparison_of_reports_by_different_judges_is_refused(report):
+def test_a_comparison_of_reports_by_different_judges_is_refused(report, capsys):
     files = [report({"judge_fingerprint": judge, "metrics": [FAITHFUL]}, f"{judge}.json")
              for judge in ("a", "b")]  # fmt: skip
     with refused("faithfulness", "'a'", "'b'", field="judge_fingerprint"):
         rs.compare(*files)
     with warned("judge_fingerprint"):
         rs.compare(*files, allow_different=["judge_fingerprint"])
+    command = ["compare", *map(str, files), "--golden", "none"]
+    assert main(command) == 2
+    says(capsys.readouterr().err, "--allow-different judge_fingerprint")
+
+
+def test_stored_values_of_a_metric_of_ours_come_back_from_a_store(report, tmp_path):
+    store = rs.RunStore(tmp_path / "store")
+    store.save(rs.evaluate(report({"metrics": [FAITHFUL]}, "a.json")))
+    assert "empty" not in set(store.summary()["metric"])
+    assert store.scores(metrics="faithfulness")["faithfulness"].tolist() == [1, 0.5]
+    assert store.summary().set_index("metric")["mean"]["faithfulness"] == 0.75
+    assert store.trend("faithfulness", order=["a"]).table["mean"].tolist() == [0.75]
 
 
 def test_a_judged_value_that_is_stored_counts_beside_labels(report):

@@ -142,7 +142,7 @@ def test_expected_texts_that_cut_texts_lack_are_misses(written):
         [said(query, one) for query, one in hits.items()],
     )
     results = replace(results, hits=results.hits.assign(text_cut=True))
-    with warned("cut text of 5 hits"):
+    with warned("5 hits have cut text"):
         told = retrievers(results, golden)
     assert told.matrix["dense"].to_dict() == {"open": "❌", "sure": "✅ #2", "met": "✅ #1"}
     counts = ["n_queries", "passed", "mrr", "mrr_all", "precision_at_1"]

@@ -12,8 +12,7 @@ from typing import Any
 PARTS: dict[str, dict[str, Any]] = {
     "scoring": {"sizes": (10**4,), "repeats": 1},
     "reading": {"n_lines": 300, "repeats": 1},
-    "questions": {"sizes": (1,)},
-    "store": {"n_runs": 20, "n_queries": 50},
+    "store": {"n_runs": 10, "n_queries": 20},
     "false_words": {"draws": 20, "layouts": ("40 queries",)},
 }
 

@@ -5,6 +5,7 @@ does a tiny task first. Their means must agree.
 """
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -21,32 +22,37 @@ TINY = pd.DataFrame({"query_id": ["q", "q"], "doc_id": ["a", "b"], "score": [1.0
 
 def frames(folder: str) -> Measured:
     import ragscore as rs
-    from tests.benchmarks.workload import as_results, make_run, read_golden
+    from tests.benchmarks.workload import as_results, read_golden
 
-    rs.score(as_results(*make_run(2, 5, 100)), make_run(2, 5, 100)[1], match="doc")
-
-    def score() -> pd.DataFrame:
+    def score(folder: str) -> pd.Series:
         columns = ["run_id", "query_id", "rank", "doc_id"]
         hits = pd.read_parquet(f"{folder}/hits.parquet", columns=columns)
         golden = read_golden(Path(folder))
-        return rs.score(as_results(hits, golden), golden, "all", match="doc")
+        scores = rs.score(as_results(hits, golden), golden, "all", match="doc")
+        return scores.mean(numeric_only=True)
 
-    return _measured(*timed(lambda: score().mean(numeric_only=True)), CHECKED)
+    return _ours(score, folder)
 
 
 def store(folder: str) -> Measured:
     import ragscore as rs
-    from tests.benchmarks.workload import as_results, make_run, read_golden
+    from tests.benchmarks.workload import read_golden
 
-    with tempfile.TemporaryDirectory() as other:
-        rs.RunStore(other).save(as_results(*make_run(2, 5, 100)))
-        rs.RunStore(other).scores(make_run(2, 5, 100)[1], match="doc")
-
-    def score() -> pd.DataFrame:
+    def score(folder: str) -> pd.Series:
         kept = rs.RunStore(f"{folder}/store")
-        return kept.scores(read_golden(Path(folder)), "all", match="doc")
+        scores = kept.scores(read_golden(Path(folder)), "all", match="doc")
+        return scores.mean(numeric_only=True)
 
-    return _measured(*timed(lambda: score().mean(numeric_only=True)), CHECKED)
+    return _ours(score, folder)
+
+
+def _ours(score: Callable[[str], pd.Series], folder: str) -> Measured:
+    from tests.benchmarks.workload import write_workload
+
+    with tempfile.TemporaryDirectory() as tiny:
+        write_workload(tiny, 2)
+        score(tiny)
+    return _measured(*timed(lambda: score(folder)), CHECKED)
 
 
 def pytrec_eval(folder: str) -> Measured:
@@ -64,8 +70,8 @@ def pytrec_eval(folder: str) -> Measured:
         names = list(next(iter(found.values())))
         return {name: fmean(values[name] for values in found.values()) for name in names}
 
-    theirs = ("success_10", "recall_10", "P_10", "map_cut_10", "recip_rank", "ndcg_cut_10")
-    return _measured(*timed(score), theirs)
+    names = ("success_10", "recall_10", "P_10", "map_cut_10", "recip_rank", "ndcg_cut_10")
+    return _measured(*timed(score), names)
 
 
 def ir_measures(folder: str) -> Measured:

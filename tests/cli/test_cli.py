@@ -1,11 +1,14 @@
 """The command line as people type it: what it prints, where, and with which exit status."""
 
+import io
 import json
 import subprocess
 import sys
 
 import pytest
+import yaml
 from conftest import RUN_A, RUN_B, THREE_QUERIES, hit, record
+from servers import Reply, Server, chatbot
 from test_kebab_vectors import AGGREGATE_A, AGGREGATE_B
 
 import ragscore as rs
@@ -121,5 +124,164 @@ def test_a_cut_text_that_lacks_the_snippet_counts_like_none_and_is_said(
         assert main(["score", *files, "--json", *given]) == 0
         out, err = capsys.readouterr()
         means[" ".join(options)] = json.loads(out)
-        says(err, "cut text of 1 hits")
+        says(err, "1 hits have cut text")
     assert means[""][0]["mean"] == 1 and means["--profile chatbot"]["a"]["recall_at_k_avg"] == 0
+
+
+# Labelling in a terminal: what lines do, from a person or from a pipe
+
+
+TO_LABEL = "# kept\n- id: q1\n  query: who?\n- id: q2\n  query: what?  # hm\n"
+
+
+@pytest.fixture
+def golden_file(write_golden):
+    return write_golden(TO_LABEL)
+
+
+@pytest.fixture
+def played(golden_file, write_run, monkeypatch, capsys):
+    """Type lines; return what is printed."""
+    hits = [
+        hit("c1", "d1", 1, snippet="By us."),
+        hit("c2", "d2", 2, snippet="By \x1b[31mthem."),
+        hit("c3", "d3", 3, snippet="Who knows."),
+    ]
+    run = write_run("a", [record("q1", hits), record("q2", hits[:1])])
+
+    def play(*lines, options=()):
+        monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines)))
+        assert main(["label", str(golden_file), str(run), *options]) == 0
+        return capsys.readouterr().out
+
+    return play
+
+
+def rows(file):
+    return {row["id"]: row for row in yaml.safe_load(file.read_text())}
+
+
+def test_numbers_are_graded_and_taken_off(golden_file, played):
+    printed = played("1, 2=3", "3=0", "2=3", "q", "1")
+    says(printed, "q1", "unlabelled")
+    assert "      By \\u001b[31mthem." in printed and "3  2  docs/d2.md" in printed
+    supports = rows(golden_file)["q1"]["gold_supports"]
+    assert [(one["path"], one.get("grade")) for one in supports] == [
+        ("docs/d1.md", None), ("docs/d3.md", 0),
+    ]  # fmt: skip
+
+
+def test_lines_step_refuse_and_take_back(golden_file, played):
+    printed = played("x", "x", "x", "", "1")
+    assert rows(golden_file)["q1"]["answerable"] is False
+    assert rows(golden_file)["q2"]["gold_supports"][0]["path"] == "docs/d1.md"
+    says(printed, "q2", "unlabelled")
+
+
+@pytest.mark.parametrize("line", ["7", "0", "1=x", "1 2 odd"])
+def test_what_cannot_be_done_is_said_with_the_help_and_nothing_changes(golden_file, played, line):
+    printed = played(line)
+    says(printed, repr(line.split()[-1]), 3)
+    assert "nothing answers it" in printed
+    assert golden_file.read_text() == TO_LABEL
+    assert not golden_file.with_name("golden.yaml.bak").exists()
+
+
+def test_labels_come_from_a_pipe(golden_file, played):
+    played("1", "n", "x", options=["--level", "doc", "--k", "1"])
+    text = TO_LABEL.replace("who?\n", "who?\n  expected_doc_ids: [d1]\n").replace(
+        "# hm\n", "# hm\n  answerable: false\n"
+    )
+    assert golden_file.read_text() == text
+    assert golden_file.with_name("golden.yaml.bak").read_text() == TO_LABEL
+    assert played(options=["--skip-labelled"]) == ""
+
+
+# `ragscore run` as people type it
+
+
+MODULE = """
+def ask(query, k=3, *, folder_mode="off"):
+    hits = [{"chunk_id": f"c{n}", "doc_id": f"d{n}"} for n in range(1, k + 1)]
+    return {"hits": hits, "config": {"mode_used": folder_mode}}
+
+def stop(query):
+    raise KeyboardInterrupt
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, write_golden):
+    """A folder with a golden file, a mapping and a module, in which commands are typed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_rag", raising=False)
+    (tmp_path / "my_rag.py").write_text(MODULE)
+    write_golden(
+        [
+            {"id": f"q{n}", "query": f"question {n}", "expected_doc_ids": [f"d{n}"]}
+            for n in (1, 2, 3)
+        ]
+    )
+    return tmp_path
+
+
+GOLDEN = ("--golden", "golden.yaml", "--quiet")
+
+
+def test_a_function_is_asked_and_scored(here, capsys):
+    options = "-k 2 --set folder_mode=on --metric hit@1 --run-id mine --repeat 2 --description wide"
+    assert main(["run", "my_rag:ask", *GOLDEN, *options.split()]) == 0
+    out, err = capsys.readouterr()
+    assert err == "ragscore: wrote runs/ask/per_query.jsonl\n"
+    assert out.splitlines()[1].split() == ["mine", "hit@1", "0.333", "0.061", "0.792", "3", "3"]
+    run = rs.load_results("runs/ask").runs.iloc[0]
+    assert json.loads(run["config"]) == {
+        "k": 2,
+        "folder_mode": "on",
+        "mode_used": "on",
+        "system": {"kind": "function", "function": "my_rag.ask"},
+    }
+    assert run[["system", "repeat", "note"]].tolist() == ["ask", 2, "wide"]
+
+
+def test_a_mapping_file_is_asked(here, capsys):
+    mapping = {
+        "url": "", "method": "get", "request": {"query": "q", "k": "n"},
+        "response": {"hits": "hits", "hit": {"chunk_id": "id", "doc_id": "document"}},
+    }  # fmt: skip
+    with Server(lambda seen: {"hits": [{"id": "c1", "document": "d1"}]}) as server:
+        mapping["url"] = f"{server.url}/search"
+        (here / "search.yaml").write_text(json.dumps(mapping))
+        assert main(["run", "search.yaml", *GOLDEN, "-k", "1", "--out", "a"]) == 0
+        mapping["response"] = {"hits": "hits.0"}  # one hit, not a list of them
+        (here / "search.yaml").write_text(json.dumps(mapping))
+        assert main(["run", "search.yaml", *GOLDEN, "-k", "1", "--out", "b"]) == 3
+    assert {seen.method for seen in server.requests} == {"GET"}
+    assert server.requests[2].params == {"q": ["question 3"], "n": ["1"]}
+    results = rs.load_results("a")
+    assert results.runs["system"].tolist() == ["search"] and len(results.hits) == 3
+
+
+def test_an_address_is_asked_and_some_failures_are_no_finding(here):
+    refusing = Reply({}, status=400)
+    with Server(lambda seen: refusing if seen.number == 2 else chatbot(seen)) as server:
+        assert main(["run", server.url, *GOLDEN, "-k", "1"]) == 0
+    results = rs.load_results("runs/" + server.url.removeprefix("http://").replace(":", "-"))
+    assert results.responses["error"].fillna("").tolist() == ["", "HTTP 400: {}", ""]
+    assert results.hits["query_id"].tolist() == ["q1", "q3"]
+
+
+def test_a_command_is_asked(here, capsys):
+    code = (
+        "import json, sys; r = json.load(sys.stdin);"
+        " print(json.dumps([dict(chunk_id=r['query_id'])]))"
+    )
+    command = ["--command", f'{sys.executable} -c "{code}"']
+    assert main(["run", *command, *GOLDEN, "--name", "mine", "--retrieval-only", "--json"]) == 0
+    assert rs.load_results("runs/mine").hits["chunk_id"].tolist() == ["q1", "q2", "q3"]
+
+
+def test_a_stopped_run_says_how_to_go_on(here, capsys):
+    assert main(["run", "my_rag:stop", *GOLDEN]) == 130
+    (line,) = capsys.readouterr().err.splitlines()
+    says(line, 0, "runs/stop/.per_query.journal")

@@ -1,21 +1,28 @@
-"""Every option of every command, used at least once."""
+"""Every option of every command: used at least once, and what --help says of it."""
 
+import argparse
 import io
 import json
+import re
 import shlex
 import shutil
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES, answer
-from test_help import PARSERS
 
 import ragscore as rs
-from ragscore.cli import main
+from ragscore.cli import main, make_parser
+from ragscore.scoring.policies import Policies
 from tests.messages import says
 
+(SUBPARSERS,) = (
+    one for one in make_parser()._actions if isinstance(one, argparse._SubParsersAction)
+)
+PARSERS = SUBPARSERS.choices
 MODULE = """
 def answer(query, k=3, mode=None, temperature=None, seed=None, with_answer=True, depth=1):
     return {"hits": [{"chunk_id": f"c{n}", "doc_id": f"d{n}"} for n in range(1, k + 1)]}
@@ -91,16 +98,11 @@ WRITTEN = [
 LINES = [
     ("check golden.yaml runs/dense", 0, "supported: hit@k, recall@k"),
     ("check golden.yaml runs/dense --json", 0, '"metric": "hit@k", "supported": true'),
-    ("check both.trec --format trec", 0, "without targets: "),
-    ("check hits.csv --columns query_id=topicnr,run_id=sys", 0, "supported: timeout, empty"),
     ("validate golden.yaml", 0, ""),
-    ("validate gold.csv --columns query_id=topicnr,doc_id=answers", 0, ""),
-    ("validate qrels.txt --format trec_qrels --json", 0, "[]"),
     ("validate golden.yaml --catalogue catalogue.parquet", 0, ""),
     ("score golden.yaml runs/dense --metric P_10", 0, "precision@10"),
     ("score golden.yaml runs/dense --metric mrr@10 --by difficulty", 0, "easy mrr@10 0.625"),
     ("score golden.yaml runs/dense --profile kebab", 0, '{"dense": {"hit_at_k"'),
-    ("score golden.yaml runs/dense --metric mrr --json", 0, '[{"run_id": "dense", "metric"'),
     ("score golden.yaml runs/dense --metric key_facts --json", 0, '"mean": null'),
     (
         "score golden.yaml runs/dense --metric hit@1 --metric key_facts",
@@ -132,71 +134,26 @@ LINES = [
     ),
     # hits without a label are not seen: d2 comes first
     ("score golden.yaml silent.csv --metric mrr --columns answer=", 0, "mrr 1.000"),
-    (
-        f"compare hits.csv --golden gold.csv {ROLES} --metric hit@1",
-        0,
-        "hybrid (candidate) against",
-    ),
     (f"compare {PAIR} --metric mrr --json", 0, '"metric": "mrr"'),
-    (f"compare {PAIR} --profile kebab --json", 0, '{"run_a": "dense", "run_b": "hybrid"'),
-    (f"compare {PAIR} --primary mrr@10", 0, "can't tell: hybrid (candidate) against dense"),
-    (f"compare {PAIR} --vary depth --allow-different all", 0, "depth"),
+    (f"compare {PAIR} --primary mrr@10 --vary depth --allow-different all", 0, "depth"),
     (f"compare {PAIR} --strict-chunker-version --all --write-report", 0, "Queries that changed"),
-    (
-        f"compare {BOTH} --run hybrid --run dense --format trec --golden-format trec_qrels",
-        0,
-        "dense (candidate) against",
-    ),
     (
         "compare dense hybrid --golden golden.yaml --store history",
         0,
         "hybrid (candidate) against",
     ),
     (
-        f"compare {PAIR} --match doc --missing zero --collapse doc --ties trec",
+        f"gate {PAIR} --max-drop mrr=0.02 --markdown --vary depth --allow-different all",
         0,
-        "Scored with",
+        "Gate passed",
     ),
-    (f"gate {PAIR} --max-drop mrr@10=0.02", 0, "Gate passed"),
-    (f"gate {PAIR} --primary mrr@10", 2, "Gate undecided"),
     (f"gate {PAIR} --primary mrr@10 --undecided fail --out built --link page.html", 1, "failed"),
-    (f"gate hits.csv --golden gold.csv {ROLES} --max-drop hit@1=0", 1, "Gate failed"),
     (f"gate {PAIR} --max-drop hit@1=0 --rule interval --max-failed 1", 2, "Gate undecided"),
     (f"gate {PAIR} --max-drop key_facts=0 --require --json", 2, '"passed": false'),
-    (
-        f"gate {PAIR} --max-drop mrr=0 --markdown --vary depth --allow-different all",
-        0,
-        "Gate passed",
-    ),
-    (
-        f"gate {BOTH} --run dense --run hybrid --format trec --golden-format trec_qrels"
-        " --max-drop mrr=0",
-        0,
-        "Gate passed",
-    ),
-    ("gate dense hybrid --golden golden.yaml --store history --max-drop mrr=0", 0, "Gate passed"),
-    (
-        f"gate {PAIR} --max-drop mrr=0 --match doc --missing zero --collapse doc --ties trec",
-        0,
-        "Gate passed",
-    ),
-    (f"report hits.csv --golden gold.csv {ROLES}", 0, "# 2 runs on 2 golden queries"),
     (
         f"report {PAIR} --baseline hybrid --by difficulty --match doc --primary hit@1",
         0,
         "dense against hybrid",
-    ),
-    (
-        f"report {PAIR} --max-drop mrr@10=0 --rule interval --vary depth"
-        " --allow-different all --history history",
-        0,
-        "Gate",
-    ),
-    (f"report {BOTH} --run dense --format trec --golden-format trec_qrels", 0, "# 1 run on"),
-    (
-        "run my_rag:answer --golden golden.yaml -k 2 --quiet --metric hit@1",
-        0,
-        "hit@1 0.333",
     ),
     (
         "run my_rag:answer --golden golden.yaml --mode x --k 2 --temperature 0.5 --seed 1"
@@ -212,12 +169,8 @@ LINES = [
         0,
         '"n": 2, "n_expected": 2',
     ),
-    ("run my_rag:answer --golden qrels.txt --golden-format trec_qrels --quiet", 0, "mrr@10"),
-    (f"run my_rag:answer --golden gold.csv {GOLD_ROLES} --quiet", 0, "mrr@10"),
     ("run --command false --golden golden.yaml --quiet --retries 0 --fresh", 3, ""),
     ("label golden.yaml runs/dense --level doc --skip-labelled --k 2", 0, ""),
-    ("label golden.yaml both.trec --format trec --run hybrid --level doc", 0, "question q1"),
-    ("label golden.yaml hits.csv --columns query_id=topicnr,run_id=sys --level doc", 0, "q1"),
     ("label golden.yaml dense --store history", 0, "question q1"),
     ("judge golden.yaml runs/dense --judge groundedness --json", 0, '{"judgments": '),
     (
@@ -232,13 +185,65 @@ LINES = [
         0,
         "second judge:",
     ),
+    ("demo --build --out made", 0, ""),
+]
+# Options that a line above has, of the other commands that take them.
+SHARED = [
+    ("check both.trec --format trec", 0, "without targets: "),
+    ("check hits.csv --columns query_id=topicnr,run_id=sys", 0, "supported: timeout, empty"),
+    ("validate gold.csv --columns query_id=topicnr,doc_id=answers", 0, ""),
+    ("validate qrels.txt --format trec_qrels --json", 0, "[]"),
+    (
+        f"compare hits.csv --golden gold.csv {ROLES} --metric hit@1",
+        0,
+        "hybrid (candidate) against",
+    ),
+    (f"compare {PAIR} --profile kebab --json", 0, '{"run_a": "dense", "run_b": "hybrid"'),
+    (
+        f"compare {BOTH} --run hybrid --run dense --format trec --golden-format trec_qrels",
+        0,
+        "dense (candidate) against",
+    ),
+    (
+        f"compare {PAIR} --match doc --missing zero --collapse doc --ties trec",
+        0,
+        "Scored with",
+    ),
+    (f"gate hits.csv --golden gold.csv {ROLES} --max-drop hit@1=0", 1, "Gate failed"),
+    (
+        f"gate {BOTH} --run dense --run hybrid --format trec --golden-format trec_qrels"
+        " --max-drop mrr=0",
+        0,
+        "Gate passed",
+    ),
+    ("gate dense hybrid --golden golden.yaml --store history --max-drop mrr=0", 0, "Gate passed"),
+    (
+        f"gate {PAIR} --max-drop mrr=0 --match doc --missing zero --collapse doc --ties trec",
+        0,
+        "Gate passed",
+    ),
+    (f"report hits.csv --golden gold.csv {ROLES}", 0, "# 2 runs on 2 golden queries"),
+    (
+        f"report {PAIR} --max-drop mrr@10=0 --rule interval --vary depth"
+        " --allow-different all --history history",
+        0,
+        "Gate",
+    ),
+    (f"report {BOTH} --run dense --format trec --golden-format trec_qrels", 0, "# 1 run on"),
+    ("run my_rag:answer --golden qrels.txt --golden-format trec_qrels --quiet", 0, "mrr@10"),
+    (f"run my_rag:answer --golden gold.csv {GOLD_ROLES} --quiet", 0, "mrr@10"),
+    ("label golden.yaml both.trec --format trec --run hybrid --level doc", 0, "question q1"),
+    ("label golden.yaml hits.csv --columns query_id=topicnr,run_id=sys --level doc", 0, "q1"),
     (f"judge gold.csv dense --store history {GOLD_ROLES}", 0, "judge_groundedness"),
     ("judge golden.yaml dense --store history --golden-format golden", 0, "judge_groundedness"),
-    ("demo --build --out made", 0, ""),
 ]
 
 
-@pytest.mark.parametrize(("line", "status", "text"), LINES, ids=[line for line, *_ in LINES])
+@pytest.mark.parametrize(
+    ("line", "status", "text"),
+    [*LINES, *(pytest.param(*one, marks=pytest.mark.slow) for one in SHARED)],
+    ids=[line for line, *_ in [*LINES, *SHARED]],
+)
 def test_an_option_does_what_it_says(
     line, status, text, desk, server, no_input, monkeypatch, capsys
 ):
@@ -260,7 +265,7 @@ def test_an_option_does_what_it_says(
 
 def test_every_option_is_used_above():
     used = {name: set() for name in PARSERS}
-    for line in [*WRITTEN, *(line for line, *_ in LINES)]:
+    for line in [*WRITTEN, *(line for line, *_ in [*LINES, *SHARED])]:
         name, *words = line.split()
         used[name] |= {word for word in words if word.startswith("-")}
     used["judge"] |= {"--base-url", "--second-base-url", "--model", "--cache"}
@@ -303,6 +308,13 @@ def test_written_files_are_where_they_were_asked_for(desk, capsys):
         ("judge golden.yaml runs/dense --model m --refused no", ["refused:", "'no'", "skip"]),
         ("judge golden.yaml both.trec --model m", ["run:", "per_query.jsonl"]),
         ("run my_rag:answer --golden golden.yaml --leave-out langs", ["leave_out:", "langs"]),
+        ("run --golden golden.yaml", ["system:"]),
+        ("run bm25 --command x --golden golden.yaml", ["system:", "both"]),
+        ("run bm26 --golden golden.yaml", ["system:", "'bm26'"]),
+        ("run my_rag:ask --golden golden.yaml", ["system:", "'my_rag:ask'"]),
+        ("run my_rag:answer --set x --golden golden.yaml", ["--set", "setting", "'x'"]),
+        ("run my_rag:answer --set y=x --golden golden.yaml", ["settings:", "answer", "y"]),
+        ("run none.yaml --golden golden.yaml", ["none.yaml"]),
         ("score gold.csv hits.csv", ['"query_id": "???"', '"doc_id": "???"']),
         ("score golden.yaml hits.csv", ['"query_id": "???"', '"doc_id": "docno"']),
         ("check hits.csv", ['"dense"', '"query_id": "???"']),
@@ -329,6 +341,7 @@ def test_a_slip_ends_in_one_line_that_tells_the_way_on(line, named, desk, capsys
     says(printed.err, *named)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PARSERS)
 def test_the_example_of_each_command_runs(name, desk, server, no_input, monkeypatch, capsys):
     made = []
@@ -345,7 +358,44 @@ def test_the_example_of_each_command_runs(name, desk, server, no_input, monkeypa
 @pytest.mark.parametrize("variable", ["RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN"])
 def test_the_environment_names_the_golden_file(variable, desk, capsys, monkeypatch):
     monkeypatch.setenv(variable, "golden.yaml")
-    assert main(["validate"]) == 0
     assert main(["score", "runs/dense", "--metric", "mrr"]) == 0
     assert "0.417" in capsys.readouterr().out
     assert rs.validate().empty
+
+
+# What --help says
+
+
+def arguments_of(name):
+    return [one for one in PARSERS[name]._actions if "--help" not in one.option_strings]
+
+
+def test_the_overview_lists_every_command_once(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["--help"])
+    printed = capsys.readouterr().out
+    assert stopped.value.code == 0
+    assert re.findall(r"^    ([a-z]+) +[A-Z]", printed, re.M) == list(PARSERS)
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_every_argument_says_what_it_is(name):
+    short = [one.dest for one in arguments_of(name) if len(one.help or "") <= 10]
+    assert short == []
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_every_option_says_its_values_and_its_default(name):
+    for option in filter(lambda one: one.option_strings, arguments_of(name)):
+        metavar = option.metavar or ""
+        values = metavar.split("|") if "|" in metavar else []
+        if not (option.default in (None, False) or isinstance(option.default, list)):
+            values.append(str(option.default).removesuffix(".0"))
+        assert option.required or "default" in option.help, option.option_strings
+        assert [one for one in values if one not in option.help] == [], option.option_strings
+
+
+@pytest.mark.parametrize("name", ["score", "compare", "gate"])
+def test_every_policy_is_an_option_of_what_scores(name):
+    given = {one.dest for one in PARSERS[name]._actions}
+    assert {field.name for field in fields(Policies)} <= given

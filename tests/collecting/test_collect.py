@@ -347,7 +347,7 @@ def test_errors_that_may_pass_are_asked_again_and_others_not(out, monkeypatch):
 
 @pytest.mark.parametrize(
     ("given", "wait"),
-    [("0", 0.0), ("60", 60.0), ("1.5", 1.5), ("Wed, 01 Jan 2020 00:00:00 GMT", 0.0)],
+    [("0", 0.0), ("60", 60.0), ("1.5", 1.5)],
 )
 def test_a_server_that_says_when_is_asked_then(given, wait):
     waits = []
@@ -359,10 +359,7 @@ def test_a_server_that_says_when_is_asked_then(given, wait):
     assert record["error"] is None and waits == [wait]
 
 
-LATER = "Fri, 31 Dec 9999 23:59:59 GMT"
-
-
-@pytest.mark.parametrize("given", ["61", "inf", LATER])
+@pytest.mark.parametrize("given", ["61", "inf"])
 def test_a_wait_of_more_than_a_minute_is_the_end_of_its_query(out, given):
     replies = [Reply({"error": "busy"}, status=429, headers={"Retry-After": given})]
     started = time.monotonic()
@@ -393,8 +390,8 @@ def test_waits_grow_and_are_random():
 @pytest.mark.parametrize("workers", [1, 4])
 def test_as_many_queries_are_in_flight_as_there_are_workers(out, workers):
     with Server(chatbot, gather=workers) as server:
-        results = collect(server.url, questions(24), out, workers=workers, k=1)
-    assert server.most_in_flight == workers and len(server.requests) == 24
+        results = collect(server.url, questions(8), out, workers=workers, k=1)
+    assert server.most_in_flight == workers and len(server.requests) == 8
     assert results.responses["query_id"].tolist() == sorted(results.responses["query_id"])
 
 

@@ -1,8 +1,17 @@
-"""Limits of one request: its time, the size of its reply, where it may lead, what is kept."""
+"""Limits of a request: its time, the size of its reply, what is kept, and what stays behind."""
 
+import asyncio
 import errno
+import gc
 import json
+import logging
+import os
+import signal
 import sys
+import threading
+import time
+from contextlib import nullcontext
+from pathlib import Path
 from unittest.mock import Mock
 
 import pandas as pd
@@ -106,7 +115,7 @@ def test_of_several_workers_the_first_that_cannot_save_is_told_and_no_other_save
     """Between an error and its telling other workers are at the door."""
     requests = [{"query_id": f"q{n}", "query": f"question {n}"} for n in range(40)]
     policy = RequestPolicy(workers=8)
-    for _ in range(10):
+    for _ in range(3):
         tried = []
 
         def save(answer, tried=tried):
@@ -116,3 +125,88 @@ def test_of_several_workers_the_first_that_cannot_save_is_told_and_no_other_save
         with pytest.raises(OSError, match=r"full: 1$"):
             list(ask_all(as_system(lambda query: GOOD), requests, policy, save))
         assert len(tried) == 1
+
+
+# Nothing stays behind a call: no thread, no open file or socket, nothing in the logs' way
+
+
+N = 4
+
+
+FOUR = questions(N)
+
+
+def state():
+    """Return what a call could leave: threads, open files, what makes and takes log records."""
+    gc.collect()
+    loggers = [logging.getLogger(), *map(logging.getLogger, logging.root.manager.loggerDict)]
+    folder = Path("/proc/self/fd")
+    return {
+        # a server of another test may end meanwhile
+        "threads": sorted(
+            one.name for one in threading.enumerate() if not one.name.endswith("(serve)")
+        ),
+        "files": len(list(folder.iterdir())) if folder.exists() else 0,
+        "factory": logging.getLogRecordFactory(),
+        "filters": sum(len(one.filters) + len(one.handlers) for one in loggers),
+    }
+
+
+async def slow(query):
+    await asyncio.sleep(0.01)
+    return [{"chunk_id": query}]
+
+
+def interrupted(query):
+    if query == "question 3":
+        os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.05)
+    return [{"chunk_id": query}]
+
+
+def ends(query):
+    if query == "question 3":
+        raise SystemExit(1)
+    return [{"chunk_id": query}]
+
+
+@pytest.fixture(scope="module")
+def loaded_once(tmp_path_factory):
+    """Collect, so that what is loaded once is there."""
+    rs.collect(slow, FOUR, tmp_path_factory.mktemp("first"), progress=False)
+
+
+COMMAND = [sys.executable, "-c", "print('[]')"]
+HANGS = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+
+@pytest.mark.filterwarnings("ignore:every query failed")
+@pytest.mark.parametrize(
+    ("system", "options", "ending"),
+    [
+        (lambda query: [{"chunk_id": query}], {}, nullcontext()),
+        (slow, {}, nullcontext()),
+        (COMMAND, {}, nullcontext()),
+        (HANGS, {"timeout": 0.3}, nullcontext()),
+        (lambda query: 1 / 0, {}, nullcontext()),
+        (ends, {}, pytest.raises(SystemExit)),
+        (interrupted, {}, pytest.raises(KeyboardInterrupt)),
+    ],
+    ids=["function", "async", "command", "hangs", "fails", "ends", "Ctrl-C"],
+)
+def test_a_function_or_command_leaves_nothing(loaded_once, tmp_path, system, options, ending):
+    before = state()
+    given = {"workers": 3, "retries": 0} | options
+    with ending:
+        rs.collect(system, FOUR, tmp_path / "run", progress=True, **given)
+    assert state() == before
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_without_extras_a_function_is_asked_all_the_same(tmp_path, monkeypatch, capsys, progress):
+    for name in ("tqdm", "tqdm.auto", "tenacity", "httpx"):
+        monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
+    results = rs.collect(
+        lambda query: [{"chunk_id": query}], FOUR, tmp_path / "run", progress=progress
+    )
+    assert len(results.responses) == N and capsys.readouterr().err == ""

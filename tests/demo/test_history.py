@@ -2,10 +2,8 @@
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from stored import stored_file, stored_run, stored_table
@@ -16,7 +14,7 @@ from ragscore.scoring.score import scored
 from ragscore.scoring.summary import summarize
 from tests.compared import compare_runs
 from tests.demo.built import build, history
-from tests.messages import refused, says, warned
+from tests.messages import refused, warned
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
 README = (DEMO.parent / "README.md").read_text(encoding="utf-8")
@@ -132,64 +130,6 @@ def test_the_history_is_small_and_holds_no_text_of_the_manuals(store, results):
     answers = results.responses["answer"].str.replace(r"[\w.-]+ \[\d\]", "", regex=True)
     assert set(answers.str.split().explode()) <= {"See", "or", ".", *build.REFUSAL.split()}
     assert "parquet" not in (store.path() / ".gitignore").read_text()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("run_id", ["01-bm25-plain", RECHUNKED])
-def test_a_bm25_run_recomputes_to_the_committed_hits(run_id, runs, results, golden, tmp_path):
-    _, settings = history.settings_of(run_id)
-    recorded, here = runs.loc[run_id, "chunker_version"], build.chunker_version(settings.max_chars)
-    if recorded != here:
-        pytest.skip(f"the run is recorded for {recorded}, this machine has {here}")
-    chunks = build.build_corpus(settings.max_chars)[1]
-    index = history.Index(chunks, tmp_path, settings)
-    read = build.Familiarity(history.Index(chunks, tmp_path))
-    made = history.make_run(by_id[run_id], index, golden[False], read)
-    pd.testing.assert_frame_equal(ranked(made, run_id), ranked(results, run_id), atol=1e-4)
-    answers = [
-        one.select([run_id]).responses.set_index("query_id")["answer"].sort_index()
-        for one in (made, results)
-    ]
-    assert (answers[0] == answers[1]).all()
-
-
-def test_search_in_cells_is_exact_only_where_all_of_them_are_searched(tmp_path):
-    drawn = np.random.default_rng(0).normal(size=(200, 8)).astype(np.float32)
-    drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
-    exact, chunks = set(np.argsort(-(drawn @ drawn[0]))[:20]), pd.DataFrame({"text": [""] * 200})
-    for probes, is_exact in ((10, True), (2, False)):
-        settings = history.Settings(pool=20, cells=10, probes=probes)
-        index = history.Index(chunks, tmp_path, settings)
-        index.__dict__["vectors"] = drawn  # no model is needed
-        found = set(np.flatnonzero(~np.isnan(index._by_vector(drawn[0]))))
-        assert (found == exact) == is_exact and 0 in found
-
-
-@pytest.mark.slow
-def test_making_the_history_reports_one_line_for_each_variation(tmp_path, monkeypatch, capsys):
-    words = ["merging", "sorting", "plotting", "reading"] * 10
-    lines = [f"{word} number {n} of the guide" for n, word in enumerate(words)]
-    chunks = pd.DataFrame({
-        "chunk_id": [f"d{n}#lead" for n in range(40)], "doc_id": [f"d{n}" for n in range(40)],
-        "path": "d", "heading": "lead", "start": 1, "end": 2,
-        "span_unit": "line", "text": lines, "doc_type": "python",
-    })  # fmt: skip
-    plain, stemmed = by_id["01-bm25-plain"], by_id["02-bm25-stemmed"]
-    plain = replace(plain, changes=plain.changes | {"pool": 20})
-    few = [plain, stemmed, replace(by_id[AFTER], since="02-bm25-stemmed")]
-    monkeypatch.setattr(history, "VARIATIONS", few)
-    monkeypatch.setattr(build, "build_corpus", lambda size: (None, chunks))
-    row = "- {id: a, query: how to merge, expected_doc_ids: [d0, "
-    (tmp_path / "golden.yaml").write_text(row + "[d4, d1]]}\n")
-    (tmp_path / "golden_before.yaml").write_text(row + "d4]}\n")
-    made = history.run_history(tmp_path / "out", tmp_path / "golden.yaml")
-    printed = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in printed[:3]] == ["1/3", "2/3", "3/3"]
-    says(printed[1], "bm25.stemmer", None, "english")
-    hits = made.load().hits.groupby("run_id", observed=False).size()
-    # only a stemmer finds "merging" by "merge"
-    assert len(made.runs()) == 3 and hits["01-bm25-plain"] == 0 < hits["02-bm25-stemmed"]
-    assert made.runs()["golden_hash"].nunique() == 2
 
 
 def test_the_table_of_the_data_readme_holds_the_numbers_of_the_history(store, results, golden):

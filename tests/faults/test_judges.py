@@ -3,7 +3,6 @@
 import json
 import random
 import re
-import time
 import warnings
 
 import numpy as np
@@ -118,32 +117,20 @@ def test_an_odd_reply_ends_one_judgment_and_no_run(given, tmp_path):
     assert len(ledger_of(tmp_path)) == len(ledger)
 
 
-def test_max_cost_is_passed_by_the_calls_under_way_at_most(given):
-    data = given(40)
-    for seed in range(times(3)):
-        chance = random.Random(seed)
-        workers, max_cost = chance.choice([1, 4, 16]), chance.uniform(0.0, 20.0)
-        usages = [(chance.randint(100, 800), chance.randint(0, 50)) for _ in range(200)]
+@pytest.mark.parametrize("workers", [1, 4, 16])
+def test_max_cost_is_passed_by_the_calls_under_way_at_most(given, workers):
+    usage = {"prompt_tokens": 500, "completion_tokens": 0}  # half a dollar
 
-        def reply(number, body, usages=usages):
-            prompt, completion = usages[number]
-            usage = {"prompt_tokens": prompt, "completion_tokens": completion}
-            content = json.dumps(verdict(body) | {"usage": usage}).encode()
-            return [usages[number][1] / 2_000, sent(content)]
+    def reply(number, body):
+        return [number % 3 / 100, sent(json.dumps(verdict(body) | {"usage": usage}).encode())]
 
-        with WireServer(reply) as server:
-            judged, said = judge(
-                data, server.url, workers=workers, prices=PRICES, max_cost=max_cost
-            )
-            n_asked = len(server.requests)
-        costs = [(1_000 * prompt + 2_000 * reply) / 1e6 for prompt, reply in usages[:n_asked]]
-        most = sum(sorted(costs)[-workers:])
-        assert sum(costs) < max_cost + most or not costs, f"seed {seed}"
-        assert judged.ledger["cost_usd"].sum() == pytest.approx(sum(costs))
-        states = judged.ledger["state"].value_counts()
-        assert states.get("scored", 0) == n_asked and states.sum() == 40
-        assert n_asked == 40 or sum(costs) >= max_cost, f"seed {seed}: stopped too early"
-        assert said == []
+    with WireServer(reply) as server:
+        judged, said = judge(given(40), server.url, workers=workers, prices=PRICES, max_cost=5.0)
+        n_asked = len(server.requests)
+    assert 10 <= n_asked < 10 + workers and said == []
+    assert judged.ledger["cost_usd"].sum() == pytest.approx(n_asked / 2)
+    states = judged.ledger["state"].value_counts().to_dict()
+    assert states == {"scored": n_asked, "not_asked": 40 - n_asked}
 
 
 @pytest.mark.parametrize("counts", [(-(10**9), 5), (0.5, 0.5), ("none", 0), (None, None)])
@@ -180,7 +167,6 @@ def filled(given, path, server):
 def test_a_damaged_cache_is_refused_or_asked_again_and_never_believed(given, tmp_path, server):
     data, path = given(), tmp_path / "c.sqlite"
     whole = filled(data, path, server)
-    n_refused = 0
     for seed in range(times(20)):
         server.requests.clear()
         path.write_bytes(damaged(seed, whole))
@@ -188,12 +174,10 @@ def test_a_damaged_cache_is_refused_or_asked_again_and_never_believed(given, tmp
             judged, said = judge(data, server.url, cache=path)
         except rs.DataError as error:
             check(error, file=path, field="cache")
-            n_refused += 1
             continue
         assert points(judged) == POINTS, f"seed {seed}"
         assert len(server.requests) == judged.ledger["n_calls"].sum(), f"seed {seed}"
         assert all(str(path) in text for text in said), f"seed {seed}"
-    assert n_refused < times(20)
 
 
 def test_a_flipped_bit_of_a_verdict_is_asked_again(given, tmp_path, server):
@@ -239,33 +223,28 @@ def start_judge(given, url, path):
 
 
 def test_a_killed_judge_leaves_whole_verdicts_and_the_next_asks_for_the_rest(given, tmp_path):
-    data = given()
+    data, children = given(), []
     for seed in range(times(5)):
-        chance, path = random.Random(seed), tmp_path / f"{seed}.sqlite"
-        at_reply = chance.randrange(N) if chance.random() < 0.5 else None
-        child = None
+        path, chance = tmp_path / f"{seed}.sqlite", random.Random(seed)
+        at = chance.randrange(N)
 
-        def reply(number, body, chance=chance, at_reply=at_reply):
+        def reply(number, body, chance=chance, at=at):
             yield chance.random() / 100
-            if number == at_reply and child:  # noqa: B023
-                child.process.kill()  # noqa: B023
+            if number == at:
+                children[-1].process.kill()
             yield from sound(body)
 
         with WireServer(reply) as server:
-            child = start_judge(data, server.url, path)
-            if at_reply is None:
-                time.sleep(chance.random() / 5)
-                child.process.kill()
-            child.answer()
-            child = None
+            children.append(start_judge(data, server.url, path))
+            children[-1].answer()
             n_before = len(server.requests)
+            server.parts = lambda number, body: sound(body)
             judged, said = judge(data, server.url, cache=path)
             n_asked = len(server.requests) - n_before
             assert points(judged) == POINTS and said == [], f"seed {seed}"
             # Each of the two workers may have had a reply that it could not store any more.
             assert n_before + n_asked <= N + 2, f"seed {seed}: {n_before} and {n_asked}"
             assert judged.ledger["n_cached"].sum() == N - n_asked
-            assert judge(data, server.url, cache=path)[0].ledger["n_calls"].sum() == 0
 
 
 @pytest.mark.parametrize("n_processes", [2, 4])

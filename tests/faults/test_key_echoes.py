@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pyarrow.parquet as pq
 import pytest
-from conftest import answer, hit, record
+from conftest import answer, hit, questions, record
 from servers import Reply, Server
 
 import ragscore as rs
@@ -51,14 +51,19 @@ ENCODINGS = {
 }
 
 
-def echoes(chance, key, n):
-    """Return texts that hold the key, so that a cut falls at each place within it."""
+def echoes(chance, key, replies):
+    """Return kinds of replies, and for each a text that holds the key.
+
+    A cut falls at each place within it.
+    """
     made = []
-    for number in range(n):
+    for number in range(times(2 * len(replies))):
         shown = chance.choice([*ENCODINGS.values()])(key)
         before = CUTS[number % len(CUTS)] - number // len(CUTS) % (len(shown) + 1)
         made.append(f"{'.' * before}{shown}{' ' * chance.choice([0, 3, 500])}")
-    return made
+    kinds = [list(replies)[number % len(replies)] for number in range(len(made))]
+    chance.shuffle(kinds)
+    return [*zip(kinds, made, strict=True)]
 
 
 def pieces_of(key):
@@ -67,11 +72,19 @@ def pieces_of(key):
     return {form[at : at + PIECE].lower() for form in forms for at in range(len(form) - PIECE + 1)}
 
 
-def assert_no_piece(text, key, attack):
-    folded = text.lower()
-    for piece in pieces_of(key):
-        at = folded.find(piece)
-        assert at < 0, f"{attack}: {piece!r} in {text[max(at - 200, 0) : at + 60]!r}"
+def assert_no_piece(key, attack, *written):
+    for text in written:
+        folded = text.lower()
+        for piece in pieces_of(key):
+            at = folded.find(piece)
+            assert at < 0, f"{attack}: {piece!r} in {text[max(at - 200, 0) : at + 60]!r}"
+
+
+@pytest.fixture
+def logged(caplog, capfd):
+    """What goes to logs and terminals, once it is asked for."""
+    caplog.set_level(logging.DEBUG)
+    return lambda: [*capfd.readouterr(), caplog.text, repr([vars(one) for one in caplog.records])]
 
 
 def everything_in(folder):
@@ -123,10 +136,7 @@ HOW = {
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_no_piece_of_a_key_that_a_system_echoes_is_written(
-    write_golden, tmp_path, monkeypatch, caplog, capfd, how
-):
-    caplog.set_level(logging.DEBUG)
+def test_no_piece_of_a_key_that_a_system_echoes_is_written(tmp_path, monkeypatch, logged, how):
     length = LENGTHS[list(HOW).index(how) % len(LENGTHS)]
     chance = random.Random(length)
     key = key_of(chance, length)
@@ -135,40 +145,24 @@ def test_no_piece_of_a_key_that_a_system_echoes_is_written(
     monkeypatch.setattr(
         journal, "json_line", lambda values: (lines.append(json_line(values)), lines[-1])[1]
     )
-    n = times(2 * len(SYSTEM_REPLIES))
-    texts = echoes(chance, key, n)
-    kinds = [list(SYSTEM_REPLIES)[number % len(SYSTEM_REPLIES)] for number in range(n)]
-    chance.shuffle(kinds)
-    golden = rs.load_golden(
-        write_golden(
-            [{"id": f"q{i}", "query": f"{i}", "expected_doc_ids": ["d"]} for i in range(n)]
-        )
-    )
+    attacks = echoes(chance, key, SYSTEM_REPLIES)
+    golden = questions(len(attacks))
 
     def reply(seen):
-        number = int(seen.body["query"])
-        return SYSTEM_REPLIES[kinds[number]](texts[number])
+        kind, text = attacks[int(seen.body["query"].split()[1])]
+        return SYSTEM_REPLIES[kind](text)
 
     with Server(reply) as server:
         results = rs.collect(
-            CHATBOT | {"url": server.url} | HOW[how],
-            golden,
-            tmp_path / "run",
-            retries=0,
-            workers=2,
-            progress=True,
-        )
+            CHATBOT | {"url": server.url} | HOW[how], golden, tmp_path / "run",
+            retries=0, workers=2, progress=True,
+        )  # fmt: skip
         told = server.requests[0]
         assert key in f"{told.headers} {told.params}"
-    captured = capfd.readouterr()
-    written = [everything_in(tmp_path / "run"), *lines, captured.out, captured.err, caplog.text]
-    written += [
-        stored(results, golden, tmp_path / "store"),
-        repr([vars(one) for one in caplog.records]),
-    ]
-    for text in written:
-        assert_no_piece(text, key, f"{how}, {length} characters")
-    assert results.responses["error"].notna().any() and "***" in written[0]
+    run = everything_in(tmp_path / "run")
+    written = [run, *lines, *logged(), stored(results, golden, tmp_path / "store")]
+    assert_no_piece(key, f"{how}, {length} characters", *written)
+    assert results.responses["error"].notna().any() and "***" in run
 
 
 def reason(text):
@@ -236,58 +230,39 @@ JUDGE_REPLIES = {
 
 
 @pytest.mark.parametrize("length", LENGTHS)
-def test_no_piece_of_a_key_that_a_judge_echoes_is_written(
-    write_golden, write_run, tmp_path, caplog, capfd, length
-):
-    caplog.set_level(logging.DEBUG)
+def test_no_piece_of_a_key_that_a_judge_echoes_is_written(write_run, tmp_path, logged, length):
     chance = random.Random(1000 + length)
     key = key_of(chance, length)
-    n = times(2 * len(JUDGE_REPLIES))
-    texts = echoes(chance, key, n)
-    kinds = [list(JUDGE_REPLIES)[number % len(JUDGE_REPLIES)] for number in range(n)]
-    chance.shuffle(kinds)
-    asked = [{"id": f"q{i}", "query": f"{i}", "expected_doc_ids": ["d"]} for i in range(n)]
+    attacks = echoes(chance, key, JUDGE_REPLIES)
+    # The first question is answered, as a refusal from the first call on ends the run.
+    attacks[0] = ("verdict", attacks[0][1])
     records = [
-        record(f"q{i}", [hit("c", "d", 1, snippet="Stone.")], answer=answer("Stone."))
-        for i in range(n)
+        record(f"q{n:02}", [hit("c", "d", 1, snippet="Stone.")], answer=answer("Stone."))
+        for n in range(len(attacks))
     ]
-    results, golden = rs.load_results(write_run("r", records)), rs.load_golden(write_golden(asked))
+    results, golden = rs.load_results(write_run("r", records)), questions(len(attacks))
 
     def reply(number, body):
-        asked_of = int(json.loads(body["messages"][1]["content"])["question"])
-        return JUDGE_REPLIES[kinds[asked_of]](texts[asked_of], body)
+        kind, text = attacks[int(json.loads(body["messages"][1]["content"])["question"].split()[1])]
+        return JUDGE_REPLIES[kind](text, body)
 
-    # The first question is answered, as a refusal from the first call on ends the run.
-    kinds[0] = "verdict"
     with WireServer(reply) as server:
         endpoint = rs.judging.Endpoint(
             "words", base_url=server.url, api_key=key, retries=0, timeout=20
         )
         judged = rs.judge(
-            results,
-            golden,
-            "groundedness",
-            endpoint,
-            cache=tmp_path / "cache.sqlite",
-            workers=2,
-            progress=True,
-        )
+            results, golden, "groundedness", endpoint, cache=tmp_path / "cache.sqlite",
+            workers=2, progress=True,
+        )  # fmt: skip
     judged.save(tmp_path / "judged")
-    captured = capfd.readouterr()
+    saved = everything_in(tmp_path / "judged")
     pickled = b"".join(map(pickle.dumps, (judged, endpoint, judged.ledger, judged.judgments)))
     written = [
-        everything_in(tmp_path / "judged"),
+        saved, *logged(), judged.judgments.to_csv(), judged.ledger.to_csv(),
+        f"{judged!r} {endpoint!r}", pickled.decode("utf-8", "replace"),
         (tmp_path / "cache.sqlite").read_bytes().decode("utf-8", "replace"),
-        judged.judgments.to_csv(),
-        judged.ledger.to_csv(),
-        captured.out + captured.err,
-        caplog.text,
-        repr([vars(one) for one in caplog.records]),
-        f"{judged!r} {endpoint!r}",
-        pickled.decode("utf-8", "replace"),
         stored(judged.results, golden, tmp_path / "store"),
-    ]
-    for text in written:
-        assert_no_piece(text, key, f"{length} characters")
-        assert codes(key)[:48] not in text
-    assert {"scored", "judge_failed"} <= set(judged.ledger["state"]) and "***" in written[0]
+    ]  # fmt: skip
+    assert_no_piece(key, f"{length} characters", *written)
+    assert not [text for text in written if codes(key)[:48] in text]
+    assert {"scored", "judge_failed"} <= set(judged.ledger["state"]) and "***" in saved

@@ -60,7 +60,7 @@ class SavedRun:
 class Labels:
     """Labels of a sheet: what `add_labels` returned from is in the file."""
 
-    n_queries, size, files = 6, 400, {"golden.yaml", "golden.yaml.bak"}
+    n_queries, size, files = 3, 200, {"golden.yaml", "golden.yaml.bak"}
 
     def before(self, folder):
         folder.mkdir()
@@ -118,7 +118,7 @@ def test_a_file_is_the_old_or_the_new_one_whatever_ends_its_writer(make, tmp_pat
     target.before(tmp_path / "counted")
     n_steps, _ = attempt(target, tmp_path / "counted")
     assert isinstance(n_steps, int) and n_steps > 3, n_steps
-    for seed in range(times(6)):
+    for seed in range(times(5)):
         folder, drawn = tmp_path / str(seed), Random(seed)
         target.before(folder)
         if seed % 3:

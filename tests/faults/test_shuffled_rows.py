@@ -174,7 +174,7 @@ ANY_ORDER_OF_RUNS = (
 @pytest.mark.parametrize("seed", range(times(2)))
 def test_shuffled_rows_change_no_bit_of_any_answer(seed):
     rng = np.random.default_rng(seed)
-    golden = golden_of(rng, int(rng.integers(20, 30)))
+    golden = golden_of(rng, int(rng.integers(14, 20)))
     results = results_of(rng, golden)
     before = rs.evaluate(results, golden, METRICS)
     rows = shuffled(results, rng, kept=("runs",)), shuffled(golden, rng)

@@ -9,10 +9,7 @@ from dataclasses import asdict
 
 import pandas as pd
 import pytest
-import pytrec_eval
 from conftest import answer, hit, record
-from hypothesis import given
-from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.frames.data import from_records
@@ -93,35 +90,6 @@ def test_what_cannot_be_ranked_is_refused(ranks, scores, ties, named):
 
 def test_no_hits_rank_to_no_hits():
     assert len(rs.match.rank_hits(hits(), "trec")) == 0 and len(rs.match.collapse_hits(hits())) == 0
-
-
-SCORES = st.dictionaries(
-    st.sampled_from([f"d{n}" for n in range(12)]),
-    st.sampled_from([0.5, 1.0, 1.00000001, 2.0]),
-    min_size=1,
-)
-
-
-@pytest.mark.filterwarnings("ignore:ids of")
-@given(
-    SCORES,
-    st.dictionaries(
-        st.sampled_from([f"d{n}" for n in range(12)]), st.integers(0, 3), min_size=1
-    ).filter(lambda grades: max(grades.values()) > 0),
-)
-def test_trec_ties_give_the_scores_of_trec_eval(scores, grades):
-    ranked = rs.match.rank_hits(
-        hits(*(("q", n, doc, score) for n, (doc, score) in enumerate(scores.items(), 1))), "trec"
-    )
-    runs = pd.DataFrame({"run_id": ["r"]})
-    results = rs.Results(runs, runs.assign(query_id="q"), ranked)
-    found = rs.score(results, rs.load_golden({"q": grades}), ["map@20", "mrr", "precision@3"])
-    oracle = pytrec_eval.RelevanceEvaluator({"q": grades}, {"map", "recip_rank", "P.3"}).evaluate(
-        {"q": scores}
-    )["q"]
-    assert found.loc["q", ["map@20", "mrr", "precision@3"]].tolist() == pytest.approx(
-        [oracle["map"], oracle["recip_rank"], oracle["P_3"]], abs=1e-12
-    )
 
 
 PASSAGES = [

@@ -1,11 +1,17 @@
 """What a golden set can tell, and what it can't."""
 
+import itertools
+import re
+
 import numpy as np
+import pandas as pd
 import pytest
-from conftest import hit, record
+from conftest import golden_of, hit, record, targets_of
 from scipy import stats
 
 import ragscore as rs
+from ragscore.frames.data import from_records
+from ragscore.golden.coverage import coverage
 from tests.messages import refused, says
 
 pytestmark = pytest.mark.filterwarnings("ignore:golden queries without a row")
@@ -106,3 +112,140 @@ def test_a_metric_that_can_not_be_passed_is_refused():
         health_of(VALUES, "failed")
     with refused(0, field="differences"):
         health_of(VALUES, differences=(0,))
+
+
+# The ids of hits and targets, counted before any mean
+
+
+@pytest.fixture
+def loaded():
+    """Run a returns d1 twice, d9 and a hit without a document; run b returns nothing."""
+    hits = [
+        {"run_id": "a", "query_id": "q1", "rank": 1, "doc_id": "d1", "chunk_id": "c1"},
+        {"run_id": "a", "query_id": "q1", "rank": 2, "doc_id": "d1", "chunk_id": "c2"},
+        {"run_id": "a", "query_id": "q2", "rank": 1, "doc_id": "d1", "chunk_id": "c1"},
+        {"run_id": "a", "query_id": "q2", "rank": 2, "doc_id": "d9", "chunk_id": None},
+        {"run_id": "a", "query_id": "q2", "rank": 3, "doc_id": None, "chunk_id": "c3"},
+    ]
+    responses = [
+        {"run_id": run, "query_id": query, "query": "?", "error": None}
+        for run in "ab"
+        for query in ("q1", "q2")
+    ]
+    results = rs.Results(
+        from_records([{"run_id": "a"}, {"run_id": "b"}], "runs"),
+        from_records(responses, "responses"),
+        from_records(hits, "hits"),
+    )
+    targets = [
+        targets_of({"doc_id": "d1"}, {"doc_id": "d2"}, query_id="q1"),
+        targets_of({"doc_id": "d2"}, query_id="q2"),
+        targets_of({"level": "chunk", "target_id": "C1", "chunk_id": "C1"}, query_id="q2"),
+    ]
+    return results, golden_of(pd.concat(targets, ignore_index=True))
+
+
+def test_ids_are_counted_by_run_and_level(loaded):
+    ids = coverage(*loaded).ids
+    # at level doc: four hits with one of d1, d9; expected are d1, d2; q1 expects both hits of d1
+    expected = pd.DataFrame(
+        [
+            ("a", "chunk", 5, 4, 3, 1, 0, 0),
+            ("a", "doc", 5, 4, 2, 2, 1, 2),
+            ("b", "chunk", 0, 0, 0, 1, 0, 0),
+            ("b", "doc", 0, 0, 0, 2, 0, 0),
+        ],
+        columns=[
+            "run_id", "level", "n_hits", "n_with_id", "n_ids", "n_expected_ids", "n_joined_ids",
+            "n_joined_hits",
+        ],
+    )  # fmt: skip
+    pd.testing.assert_frame_equal(ids, expected.astype({"run_id": "str", "level": "str"}))
+
+
+def test_coverage_shows_queries_and_ids_side_by_side(loaded):
+    text = repr(coverage(*loaded))
+    shown = {" ".join(line.split()[:-2]): line.split()[-2:] for line in text.splitlines()}
+    assert shown["n_empty"] == ["0", "2"] and shown["n_missing"] == ["0", "0"]
+    says(text, "(chunk)", "4 of 5", "0 of 0")
+    says(text, "(doc)", "1 of 2", "0 of 2")
+
+
+def test_a_golden_set_that_expects_no_ids_has_none_to_count(loaded):
+    results, golden = loaded
+    found = coverage(results, rs.Golden(golden.queries))
+    assert found.ids.empty and "n_golden" in repr(found)
+
+
+# Questions that nearly ask the same
+
+
+def asking(*texts):
+    ids = [f"q{n}" for n in range(len(texts))]
+    queries = pd.DataFrame({"query_id": ids, "query": texts, "position": range(len(texts))})
+    return rs.Golden(queries.assign(answerable=True))
+
+
+def pairs_of(golden, similarity):
+    found = golden.duplicates(similarity)
+    return found[["query_id", "other", "similarity"]].to_numpy().tolist()
+
+
+def test_similarity_is_shared_words_over_all_words():
+    golden = asking(
+        "How do I merge two frames?", "how do I MERGE frames", "what is the weather like"
+    )
+    # how do i merge frames; of these and "two"
+    assert pairs_of(golden, 0.8) == [["q0", "q1", pytest.approx(5 / 6)]]
+    assert pairs_of(golden, 0.9) == []
+
+
+def test_all_pairs_are_found_as_by_comparing_each_with_each():
+    rng = np.random.default_rng(3)
+    texts = [" ".join(rng.choice(list("abcdefgh"), 5)) for _ in range(60)]
+    sets = [set(re.findall(r"\w", text)) for text in texts]
+    expected = {
+        (f"q{a}", f"q{b}")
+        for a, b in itertools.combinations(range(60), 2)
+        if len(sets[a] & sets[b]) / len(sets[a] | sets[b]) >= 0.6
+    }
+    assert {(a, b) for a, b, _ in pairs_of(asking(*texts), 0.6)} == expected and len(expected) > 20
+
+
+def test_a_text_without_words_is_like_none():
+    assert pairs_of(asking("the same", "Same, the!", "", "?"), 0.7) == [["q0", "q1", 1.0]]
+
+
+def test_a_pair_says_whether_it_is_meant_and_whether_it_agrees():
+    golden = rs.load_golden([
+        {"id": "q0", "query": "a b c d", "expected_doc_ids": ["d1"], "group": "g"},
+        {"id": "q1", "query": "a b c d e", "expected_doc_ids": ["d1"], "group": "g"},
+        {"id": "q2", "query": "a b c d f", "expected_doc_ids": ["d2"]},
+    ])  # fmt: skip
+    found = golden.duplicates(0.8)[["query_id", "other", "same_group", "same_targets"]]
+    assert sorted(found.to_numpy().tolist()) == [
+        ["q0", "q1", True, True], ["q0", "q2", False, False],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("texts", "same"),
+    [
+        (("string to date", "date to string"), False),
+        (("string to date", "String to a date?"), True),
+        (("to date a string to", "to a string"), True),  # "to" first, in both
+    ],
+)
+def test_a_pair_says_whether_its_words_come_in_the_same_order(texts, same):
+    found = asking(*texts).duplicates(0.5)
+    assert found["same_order"].tolist() == [same]
+
+
+def test_scripts_without_spaces_are_compared_by_character():
+    golden = asking("東京の天気", "京都の天気", "大阪はどこ")
+    assert pairs_of(golden, 0.6) == [["q0", "q1", pytest.approx(4 / 6)]]
+
+
+def test_a_similarity_out_of_range_is_refused():
+    with refused(0, field="similarity"):
+        asking("a").duplicates(0)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 import yaml
-from conftest import hit, record
+from conftest import hit, record, written_run
 
 import ragscore as rs
 from ragscore.golden.sheet import STATE, snippet_of
@@ -39,8 +39,9 @@ def golden_file(write_golden):
     return write_golden(GOLDEN)
 
 
-@pytest.fixture
-def runs(write_run):
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
     merge, join = passage("c1", "d1", 1, MERGE), passage("c2", "d1", 2, JOIN)
     a = [
         record("q1", [merge, join, passage("c3", "d2", 3, "Nothing.")]),
@@ -51,7 +52,7 @@ def runs(write_run):
         record("q2", []),
         record("q3", [merge]),
     ]
-    return rs.load_results([write_run("a", a), write_run("b", b)])
+    return rs.load_results([written_run(folder, "a", a), written_run(folder, "b", b)])
 
 
 @pytest.fixture
@@ -279,11 +280,11 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(label, golden_
 
 @pytest.mark.slow
 def test_two_processes_lose_no_label(write_golden):
-    file = write_golden([{"id": f"q{n}", "query": "?"} for n in range(20)], "many.yaml")
+    file = write_golden([{"id": f"q{n}", "query": "?"} for n in range(10)], "many.yaml")
     code = (
         "import sys; import ragscore as rs\n"
-        "sheet = rs.label_sheet({f'q{n}': ['d'] for n in range(20)}, sys.argv[1], level='doc')\n"
-        "for n in range(int(sys.argv[2]), 20, 2):\n"
+        "sheet = rs.label_sheet({f'q{n}': ['d'] for n in range(10)}, sys.argv[1], level='doc')\n"
+        "for n in range(int(sys.argv[2]), 10, 2):\n"
         "    rs.add_labels(sys.argv[1], sheet.iloc[[n]].assign(grade=1))\n"
     )
     started = [subprocess.Popen([sys.executable, "-c", code, str(file), str(n)]) for n in (0, 1)]
@@ -315,7 +316,7 @@ def test_files_and_frames_of_another_kind_are_refused(label, golden_file, runs, 
     with refused("was", field="sheet"):
         rs.add_labels(golden_file, rs.label_sheet(runs, golden_file).drop(columns="was"))
     (tmp_path / "gold.csv").write_text("query_id,query,doc_id\nq1,how?,d1\n")
-    with refused(file="gold.csv"):
+    with refused("golden.save", file="gold.csv"):
         rs.add_labels(tmp_path / "gold.csv", rs.label_sheet(runs, tmp_path / "gold.csv"))
     (tmp_path / "rig.jsonl").write_text(
         '{"query_id": "q1", "query": "?", "relevant_docs": {"d1": 1}}'

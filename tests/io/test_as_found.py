@@ -29,21 +29,6 @@ def test_json_lines_in_a_file_named_json_are_read_as_such(tmp_path):
     assert golden.queries["query"].tolist() == ["one?", "two?"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [(["x"], "x"), ([{"type": "text", "text": "x "}, {"type": "text", "text": "y"}], "x y")],
-)
-def test_an_answer_in_a_list_is_its_text(answer, text):
-    results = rs.load_results([{"query_id": "q", "doc_id": ["a"], "answer": answer}])
-    assert results.responses["answer"].tolist() == [text]
-
-
-@pytest.mark.parametrize("answer", [["x", "y"], []])
-def test_several_answers_in_a_list_are_refused(answer):
-    with refused(file="records", line=1, field="answer"):
-        rs.load_results([{"query_id": "q", "doc_id": ["a"], "answer": answer}])
-
-
 LABEL = {"query_id": "q1", "query": "?", "expected_doc_ids": ["a"]}
 
 

@@ -131,7 +131,10 @@ def test_the_highest_mark_wins_a_tie_names_both_and_a_name_again_replaces_the_fi
 
 @pytest.mark.parametrize(
     ("read", "field", "named"),
-    [(lambda path: 1 / 0, None, "ZeroDivisionError"), (lambda path: [{"ask": 1}], "read", "list")],
+    [
+        (lambda path: 1 / 0, None, "ZeroDivisionError"),
+        (lambda path: [{"ask": 1}], "source", "list"),
+    ],
 )
 def test_a_reader_that_fails_is_one_error_with_its_file(tmp_path, read, field, named):
     rs.io.register("acme", read, mark="ask found")

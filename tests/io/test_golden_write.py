@@ -106,7 +106,6 @@ TABLE = [
      "gold_answers": ["Mark Twain", "Samuel Clemens"]},
     {"qid": "2", "question": "!", "expected_texts": ["x"], "gold_answers": ["a"]},
 ]  # fmt: skip
-NOTHING = [{"id": "q", "query": "?", "difficulty": None, "own": None}, {"id": "r", "query": "!"}]
 
 
 @pytest.mark.parametrize(
@@ -117,8 +116,6 @@ NOTHING = [{"id": "q", "query": "?", "difficulty": None, "own": None}, {"id": "r
         (TABLE, "expected_texts: [born in 1979, a fact]"),
         (TABLE, "accepted_answers: [Samuel Clemens]"),
         ([{"id": "a", "query": "?", "expected_doc_ids": []}], "query: '?'\n  answerable: false\n"),
-        (NOTHING, "own: null"),  # columns without any value
-        (NOTHING, "difficulty: null"),
     ],
 )
 @pytest.mark.parametrize("name", ["out.yaml", "out.jsonl"])

@@ -123,21 +123,22 @@ def test_unknown_expected_ids_are_all_listed_documents_then_chunks(
     assert len(rs.load_golden(file, strict=False, catalogue=catalogue)._problems) == 1
 
 
-def test_a_set_that_says_nothing_but_what_to_refuse_is_told_of_its_other_columns():
-    rows = [{"query_id": "a", "answerable": True, "right": "d"}]
-    with warned("1 query to be answered", "columns without a role: right"):
-        golden = rs.load_golden([*rows, {"query_id": "b", "answerable": False}])
-    assert not len(golden.targets)
-
-
-def test_a_query_to_be_refused_that_expects_documents_is_named(write_golden):
-    rows = [
-        {"id": "both", "query": "?", "answerable": False, "expected_doc_ids": ["d"]},
-        {"id": "refused", "query": "?", "answerable": False},
-        {"id": "answered", "query": "?", "expected_doc_ids": ["d"]},
-    ]
-    with warned("1 query to be refused", "both"):
-        rs.load_golden(write_golden(rows))
+@pytest.mark.parametrize(
+    ("rows", "named"),
+    [
+        (
+            [ROW | {"answerable": True, "right": "d"}],
+            ["1 query to be answered", "columns without a role: right"],
+        ),
+        (
+            [ROW | {"answerable": False, "expected_doc_ids": ["d"]}],
+            ["1 query to be refused", "q"],
+        ),
+    ],
+)
+def test_labels_that_count_for_nothing_are_said(rows, named):
+    with warned(*named):
+        rs.load_golden([*rows, ROW | {"id": "other", "answerable": False}])
 
 
 @pytest.mark.parametrize(

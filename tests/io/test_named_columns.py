@@ -7,7 +7,7 @@ import pytest
 
 import ragscore as rs
 from ragscore.frames.errors import DataError
-from tests.messages import refused, warned
+from tests.messages import refused
 
 GOLDEN = rs.load_golden({"q1": ["d1"], "q2": ["d2"]})
 NAMES = ("run_id", "system", "tag")
@@ -87,30 +87,6 @@ def test_what_names_no_run_is_refused_with_its_row(name, values):
         assert caught.value.field == name, kind
 
 
-def test_a_repeat_that_would_get_the_name_of_another_run_is_refused():
-    rows = [
-        {"query_id": "q1", "retrieved": ["d1"], "run_id": "a-r2"},
-        {"query_id": "q2", "retrieved": ["d1"], "run_id": "a"},
-        {"query_id": "q2", "retrieved": ["d1"], "run_id": "a"},
-    ]
-    with warned("q2"), refused("a-r2", file="records", line=3) as caught:
-        rs.load_results(rows)
-    assert caught.value.line == 3
-
-
-@pytest.mark.parametrize(
-    ("load", "source"),
-    [
-        (rs.load_results, {1: {"q1": ["a"]}, "1": {"q2": ["b"]}}),
-        (rs.load_results, {1: ["a"], "1": ["b"]}),
-        (rs.load_golden, {1: ["a"], "1": ["b"]}),
-    ],
-)
-def test_keys_of_a_dict_that_become_one_id_are_refused(load, source):
-    with refused(file="dict"):
-        load(source)
-
-
 @pytest.mark.parametrize(
     ("field", "n"),
     [("run_id", 2), ("run_name", 2), ("run", 2), ("system", 2), ("run_id", 6000)],
@@ -141,45 +117,6 @@ def test_no_column_has_a_role_that_is_given_to_none():
     assert results.hits["x_system.name"].to_list() == ["m"]
 
 
-def test_an_empty_column_names_no_run():
-    rows = [{"query_id": "q1", "doc_id": "d1", "run_id": None, "system": "a"}]
-    assert rs.load_results(rows).runs["run_id"].to_list() == ["a"]
-
-
-RESULTS = {
-    "rank": [{"query_id": "q1", "doc_id": "d1", "rank": "second"}],
-    "score": [{"query_id": "q1", "doc_id": "d1", "similarity": "low"}],
-    "query_id": [{"query_id": {"a": 1}, "query": "x", "doc_id": "d1"}],
-    "ranks": [{"query_id": "q1", "retrieved": ["a", "b"], "rank": [1, 1]}],
-    "fewer ranks": [{"query_id": "q1", "retrieved": ["a", "b"], "rank": [1]}],
-    "one rank": [{"query_id": "q1", "retrieved": ["a", "b"], "rank": 1}],
-    "one score": [{"query_id": "q1", "retrieved": ["a", "b"], "score": 0.5}],
-    "scores of words": [{"query_id": "q1", "retrieved": ["a", "b"], "score": ["x", "y"]}],
-    "more scores": [{"query_id": "q1", "retrieved": ["a"], "score": [2, 1]}],
-    "a score of an answer": [{"query_id": "q1", "answer": "a", "score": 0.5}],
-}
-LABELS = {
-    "grade": [{"query_id": "q1", "doc_id": "d1", "label": "irrelevant"}],
-    "reference": [{"query_id": "q1", "doc_id": "d1", "ground_truth": {"a": 1}}],
-    "difficulties": [{"query_id": "q1", "doc_id": "d1", "difficulty": ["easy", "hard"]}],
-    "group": [{"query_id": "q1", "doc_id": "d1", "group": {"a": 1}}],
-}
-
-
-@pytest.mark.parametrize(
-    ("load", "rows"),
-    [
-        *((rs.load_results, rows) for rows in RESULTS.values()),
-        *((rs.load_golden, rows) for rows in LABELS.values()),
-    ],
-    ids=[*RESULTS, *LABELS],
-)
-def test_values_that_a_role_cant_have_are_refused_with_their_row(load, rows):
-    with pytest.raises(DataError) as caught:
-        load(rows)
-    assert caught.value.line == 1
-
-
 def test_a_number_in_a_path_is_a_position_and_a_name_is_that_of_each_in_a_list():
     rows = [{"query_id": "q", "steps": [{"hits": [{"key": "a"}]}, {"hits": [{"key": "b"}]}]}]
     for path, ids in (("steps.1.hits.key", ["b"]), ("steps.0.hits.0.key", ["a"])):
@@ -201,11 +138,3 @@ def test_a_number_in_a_path_is_a_position_and_a_name_is_that_of_each_in_a_list()
 )
 def test_other_numbers_beside_judged_ids_are_silent(rows, columns):
     assert len(rs.load_golden(rows, columns=columns).targets) == 3
-
-
-def test_fractions_are_gains_whose_levels_count_from_0():
-    frame = pd.DataFrame({"query_id": list("qqr"), "doc_id": list("aba"), "grade": [0.5, 1, 0.25]})
-    with pytest.warns(UserWarning, match=r"fractions \(0.25, 0.5\)"):
-        targets = rs.load_golden(frame).targets
-    assert targets["gain"].tolist() == [0.5, 1, 0.25]
-    assert targets["grade"].tolist() == [2, 3, 1]  # of 0, .25, .5 and 1

@@ -286,7 +286,7 @@ REFUSED = [
     (
         'flags as scores',
         "load_results({'q1': {'a': True}})",
-        ('dict', 1, 'doc_id'),
+        ('dict', 1, 'hits'),
         ['a'],
     ),
     (
@@ -323,7 +323,7 @@ REFUSED = [
         'a rank twice',
         'load_results(HITS.assign(rank=[1, 1, 1]))',
         ('frame', 2, 'rank'),
-        ['rank 1', "'q1'", "ties='trec'"],
+        ['rank 1', "'q1'", 'columns={"rank": None}'],
     ),
     (
         'wrong shape of a dict',
@@ -425,8 +425,9 @@ def test_ties_of_scores_keep_the_order_of_rows_or_follow_trec_eval():
     frame = HITS.assign(score=1.0)
     assert load_results(frame).hits["rank"].tolist() == [1, 2, 1]
     # trec_eval: the greater id first, whatever ranks are stored
-    for trec in (frame, frame.assign(rank=1)):
-        assert load_results(trec, ties="trec").hits["rank"].tolist() == [2, 1, 1]
+    for stored, columns in ((frame, None), (frame.assign(rank=1), {"rank": None})):
+        hits = load_results(stored, columns=columns, ties="trec").hits
+        assert hits["rank"].tolist() == [2, 1, 1]
 
 
 def test_several_sources_are_joined_and_named(folder):
@@ -496,19 +497,9 @@ def test_several_golden_files_become_one_with_the_queries_of_all(folder, tmp_pat
         load_golden(["a.qrels", "b.qrels", "c.csv"])
 
 
-def test_repeats_in_a_frame_of_hits_are_runs_of_their_own():
-    frame = pd.concat([HITS.assign(trial=1), HITS.assign(trial=2)], ignore_index=True)
-    runs = load_results(frame.assign(system="bm25")).runs
-    assert runs[["run_id", "system", "repeat"]].values.tolist() == [
-        ["bm25-r1", "bm25", 1],
-        ["bm25-r2", "bm25", 2],
-    ]
-
-
-def test_a_column_that_seems_to_name_the_run_is_proposed():
+def test_documents_that_stand_in_a_query_twice_are_said_or_refused():
     frame = pd.concat([HITS.assign(setup="x"), HITS.assign(setup="y")], ignore_index=True)
-    proposed = 'columns={"run_id": "setup"}'
-    with warned(proposed):
+    with warned('columns={"run_id": ...}'):
         load_results(frame)
-    with refused(1, proposed, file="frame", field="rank"):
+    with refused(1, "columns=", file="frame", field="rank"):
         load_results(frame.assign(rank=[2, 1, 1, 2, 1, 1]))

@@ -3,7 +3,7 @@
 import pytest
 
 import ragscore as rs
-from tests.messages import refused, warned
+from tests.messages import warned
 
 OWN = [{"query_id": f"q{n}", "query": f"what is {n}?", "id": f"0b1c-{n}", "response": "so",
         "reference_answer": "so"} for n in range(2)]  # fmt: skip
@@ -31,35 +31,6 @@ def test_steps_of_a_trace_are_no_queries():
     assert len(rs.load_results(steps).responses) == 1, "of the trace"
     named = rs.load_results(steps, "table", {"query_id": "id", "answer": "output"})
     assert len(named.responses) == 2
-
-
-@pytest.mark.parametrize("grades", [[1], [0, 1, 2]])
-def test_scores_that_look_like_grades_are_said_to(grades):
-    records = [
-        {"query-id": f"q{n % 5}", "corpus-id": f"d{n}", "score": grades[n % len(grades)]}
-        for n in range(20)
-    ]
-    with warned(f"whole numbers from {grades[0]} to {grades[-1]}", "rs.load_golden"):
-        assert len(rs.load_results(records).hits) == 20
-    assert len(rs.load_golden(records).targets) == 20
-    rs.load_results(records[:19])
-    rs.load_results([one | {"score": one["score"] + 0.5} for one in records])
-
-
-@pytest.mark.parametrize(
-    ("source", "named"),
-    [
-        ({"name": "mmlu", "description": "what it is", "tags": ["knowledge", "choice"]}, "name"),
-        ({"q1": "a text of more words than the id of any document would have"}, "q1"),
-    ],
-)
-def test_a_description_of_something_is_no_golden_set(source, named):
-    with refused(named):
-        rs.load_golden(source)
-
-
-def test_one_expected_id_may_stand_for_a_query():
-    assert rs.load_golden({"q1": "d1", "q2": "d2"}).targets["doc_id"].tolist() == ["d1", "d2"]
 
 
 def test_a_grade_that_is_none_refuses_no_query():

@@ -22,6 +22,7 @@ PASSAGE = "A passage of so many words that nobody would call it an id. It has tw
 DEEP = {"pred": "x", "retrieval_result": [{"id": "d1"}]}
 MEANS = {"bm25": {"mrr": 0.27, "recall@5": 0.41}, "dense": {"mrr": 0.55, "recall@5": 0.58}}
 LOSSES = [{"qid": "1", "my_output": "x"}, {"qid": "2", "my_output": "y", "error": "Timeout"}]
+BLOCKS = [{"type": "text", "text": "x "}, {"type": "text", "text": "y"}]
 ERRORS = [
     ("blank", ""),
     ("spaces", " "),
@@ -289,6 +290,55 @@ RESULTS = {
         {"cited": []},
     ),
     "no citations": ([A | {"answer": "x"}], {"cited": []}),
+    # answers in lists, as chats have them
+    "an answer in a list": ([A | {"answer": ["x"]}], {"answer": ["x"]}),
+    "an answer in blocks": ([A | {"answer": BLOCKS}], {"answer": ["x y"]}),
+    **{
+        f"{len(answers)} answers in a list": (
+            [A | {"answer": answers}],
+            {"refused": [":1: answer"]},
+        )
+        for answers in (["x", "y"], [])
+    },
+    # runs, repeats, keys that are one id
+    "an empty column names no run": (
+        [{"query_id": "q1", "doc_id": "d1", "run_id": None, "system": "a"}],
+        {"runs": ["a"]},
+    ),
+    "repeats of a system": (
+        pd.DataFrame(JUDGED | {"docno": ["a", "a"], "trial": [1, 2], "system": "bm25"}),
+        {"runs": ["bm25-r1", "bm25-r2"]},
+    ),
+    "a repeat that would get the name of another run": (
+        [A | {"run_id": "a-r2"}, B | {"run_id": "a"}, B | {"run_id": "a"}],
+        {"refused": ["a-r2", ":3: run_id"]},
+    ),
+    "queries 1 and '1'": ({1: ["a"], "1": ["b"]}, {"refused": ["1"]}),
+    "runs 1 and '1'": ({1: {"q1": ["a"]}, "1": {"q2": ["b"]}}, {"refused": ["1"]}),
+    # values that a role can't have
+    **{
+        f"{name}: {values}": ([{"qid": "1", "doc_id": "d1", name: values}], {"refused": [":1: "]})
+        for name, values in (("rank", "second"), ("similarity", "low"))
+    },
+    **{
+        f"a list of two ids and {name} {values}": (
+            [{"qid": "1", "retrieved": ["a", "b"], name: values}],
+            {"refused": [f":1: {name}"]},
+        )
+        for name, values in (
+            ("rank", [1, 1]),
+            ("rank", [1]),
+            ("rank", 1),
+            ("score", 0.5),
+            ("score", ["x", "y"]),
+            ("score", [3, 2, 1]),
+        )
+    },
+    "an id that is a mapping": (
+        [{"query_id": {"a": 1}, "query": "x", "doc_id": "d1"}],
+        {"refused": [":1: query_id"]},
+    ),
+    "a score of an answer": ([{"qid": "1", "answer": "a", "score": 0.5}], {"refused": [":1: "]}),
 }
 # `targets` as (query, id or text, grade); `answers`: the accepted ones; `answerable`.
 LABELS = {
@@ -410,10 +460,6 @@ LABELS = {
             ("Is Impossible", 1, False),
         )
     },
-    "a label that looks misspelt": (
-        [{"qid": "1", "relevant": ["a"], "should_refus": False}],
-        {"warned": ["should_refus"]},
-    ),
     "grades below zero, which are not judged": (
         pd.DataFrame(JUDGED | {"label": [2, -1]}),
         {"targets": [("1", "a", 2)], "warned": ["1 judgements with a negative grade"]},
@@ -422,6 +468,31 @@ LABELS = {
         [ASKED | {"_id": "0b1c", "grade": 1}],
         {"targets": [("q0", "0b1c", 1)]},
     ),
+    "one expected id": (
+        {"q1": "d1", "q2": "d2"},
+        {"targets": [("q1", "d1", 1), ("q2", "d2", 1)]},
+    ),
+    "queries 1 and '1'": ({1: ["a"], "1": ["b"]}, {"refused": ["1"]}),
+    "a description of something": (
+        {"name": "mmlu", "description": "what it is", "tags": ["knowledge", "choice"]},
+        {"refused": ["name"]},
+    ),
+    "a text in the place of ids": (
+        {"q1": "a text of more words than the id of any document would have"},
+        {"refused": ["q1"]},
+    ),
+    **{
+        f"{name}: {value}": (
+            [{"qid": "1", "docno": "d1", name: value}],
+            {"refused": [f":1: {name}"]},
+        )
+        for name, value in (
+            ("label", "irrelevant"),
+            ("ground_truth", {"a": 1}),
+            ("difficulty", ["easy", "hard"]),
+            ("group", {"a": 1}),
+        )
+    },
 }
 
 
@@ -460,6 +531,7 @@ def facts_of(found):
         "texts": hits["text"].tolist() if "text" in hits else [],
         "ranks": hits["rank"].tolist(),
         "queries": responses["query_id"].tolist(),
+        "runs": found.runs["run_id"].tolist(),
         "calls": hits["call"].tolist() if "call" in hits else [],
         "scores": hits["score"].tolist() if "score" in hits else [],
         "answer": [None if pd.isna(one) else one for one in answers],
@@ -524,7 +596,7 @@ def test_a_run_that_knows_only_texts_joins_the_queries_that_have_them():
         for n, text in enumerate(("how do I join?", "and else?", "twice", "Twice"))
     ]
     run = [{"question": text, "retrieved": ["a"]} for text in ("How do I  join?", "twice")]
-    with warned("1 query found by the text"):
+    with warned("1 query joined by the text"):
         found = rs.score(rs.load_results(run), rs.load_golden(golden), ["hit@1"], missing="zero")
     assert found["hit@1"].tolist()[:2] == [1, 0]
 

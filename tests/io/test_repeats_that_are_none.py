@@ -34,7 +34,7 @@ def test_without_ids_records_of_several_conversations_are_several_queries(name, 
 
 def test_two_questions_under_one_id_are_refused_unless_the_column_is_no_id():
     found = [{"ID": 1, "query": query, "doc_id": ["a"]} for query in ("what?", "who?")]
-    with refused("1", "what?", "who?", line=2, field="query_id"):
+    with refused("1", "what?", "who?", line=2, field="query"):
         rs.load_results(found)
     assert len(rs.load_results(found, columns={"query_id": None}).responses) == 2
 

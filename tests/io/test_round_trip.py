@@ -179,8 +179,8 @@ def test_citations_are_written_by_position(tmp_path):
         (
             [],
             [{"query_id": "q", "position": 2}],
-            "citations.position",
-            ["[2]", "1, 2, 3"],
+            "citations",
+            ["position", 2, "1, 2, 3"],
         ),
         ([{"query_id": "q", "rank": 1, "start": 3}], [], ANY, ["start", 3, "half-open"]),
         ([{"query_id": "q", "rank": 1, "start": 3, "end": 3}], [], ANY, ["start", "end", 3]),

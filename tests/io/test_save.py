@@ -73,13 +73,6 @@ def test_a_golden_set_comes_back_from_the_format_of_the_ending_or_name(name, for
         (GOLDEN, "out", {"format": "trec_qrel"}, "format", ["trec_qrel", "trec_qrels"]),
         (RESULTS, "out.trec", {"lvl": "doc"}, ANY, ["lvl='doc'", "trec", "level"]),
         (RESULTS, 3, {}, "path", ["int"]),
-        (
-            GOLDEN,
-            "golden.csv",
-            {"format": "golden"},
-            "path",
-            ["golden.csv", ".yaml", ".yml", ".jsonl"],
-        ),
     ],
 )
 def test_what_cannot_be_written_says_what_can(held, path, options, field, named):

@@ -5,41 +5,35 @@ Figures worked by hand, and what is refused.
 
 import json
 from dataclasses import replace
+from itertools import repeat
 
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import answer, hit, record
+from conftest import answer, hit, record, written_run
 from judge_server import FaultyServer, completed
 from judge_server import judged as by_words
 from pandas.testing import assert_frame_equal
 
 import ragscore as rs
-from ragscore.frames.data import from_records
 from ragscore.judging.run import ledger_of
 from tests.messages import refused, warned
 
 A, B = [5, 4, 2, 0, 3], [5, 3, 2, 3, 3]
 
 
-@pytest.fixture
-def judging(write_run):
+def judging(points, run="r", *rows):
     """Results with these points for correctness, one per query, and rows (criterion, query, item,
     value).
     """
-
-    def made(points, run="r", *rows):
-        hits = [hit("c1", "d", 1), hit("c2", "e", 2)]
-        answered = [
-            record(f"q{i}", hits, answer=answer("word " * (i + 1))) for i in range(len(points))
-        ]
-        rows = [*(("judge_correctness", f"q{i}", "", one) for i, one in enumerate(points)), *rows]
-        names = ("run_id", "criterion", "query_id", "item", "value")
-        records = [dict(zip(names, (run, *row), strict=True)) for row in rows]
-        results = rs.load_results(write_run(run, answered))
-        return replace(results, judgments=from_records(records, "judgments"))
-
-    return made
+    ids = [f"q{n}" for n in range(len(points))]
+    rows = [*zip(repeat("judge_correctness"), ids, repeat(""), points), *rows]
+    judgments = pd.DataFrame(rows, columns=["criterion", "query_id", "item", "value"])
+    return rs.Results(
+        runs=pd.DataFrame({"run_id": [run]}),
+        responses=pd.DataFrame({"run_id": run, "query_id": ids, "answer": "words"}),
+        judgments=judgments.assign(run_id=run),
+    )
 
 
 def labels(points):
@@ -47,7 +41,7 @@ def labels(points):
     return pd.DataFrame(rows, columns=["query_id", "criterion", "value"])
 
 
-def test_disagreement_is_a_share_of_answers_far_apart_or_flipped(judging):
+def test_disagreement_is_a_share_of_answers_far_apart_or_flipped():
     # differences 0, 1, 0, 3, 0: one above 1 point; good (4 and more) are q0, q1 to a, q0 to b: one
     # flip; either of them in 2 of 5
     with warned("20%", "judge_correctness", "40%"):
@@ -63,7 +57,7 @@ def test_disagreement_is_a_share_of_answers_far_apart_or_flipped(judging):
     assert 0 <= low < 0.4 < high <= 1 and row["alpha_low"] <= row["alpha"] <= row["alpha_high"]
 
 
-def test_both_criteria_count_on_their_own_so_that_no_rate_exceeds_1(judging):
+def test_both_criteria_count_on_their_own_so_that_no_rate_exceeds_1():
     more = [("judge_groundedness", f"q{i}", "", 5 * (i % 2)) for i in range(5)]
     other = [(criterion, query, "", 5 - value) for criterion, query, _, value in more]
     turned = judging([5 - one for one in A], "r", *other)
@@ -73,14 +67,14 @@ def test_both_criteria_count_on_their_own_so_that_no_rate_exceeds_1(judging):
     assert table["disagreement"].between(0, 1).all()
 
 
-def test_answers_that_only_one_judged_are_counted_apart(judging):
+def test_answers_that_only_one_judged_are_counted_apart():
     row = rs.judging.agreement(judging(A), judging([5, np.nan, 2, np.nan, 3])).iloc[0]
     assert row[["n", "n_only_a", "n_only_b"]].tolist() == [3, 2, 0]
     with refused("criterion", field="a, b"):
         rs.judging.agreement(judging(A), judging(A, "other"))
 
 
-def test_people_are_a_judge_like_another_and_two_of_them_are_averaged(judging):
+def test_people_are_a_judge_like_another_and_two_of_them_are_averaged():
     # 4.5, 3, 2, 3, 3
     twice = pd.concat([labels([4, 2, 2, 2, 3]), labels([5, 4, 2, 4, 3])])
     with warned("20%", "judge_correctness", "40%"):
@@ -99,7 +93,7 @@ def test_people_are_a_judge_like_another_and_two_of_them_are_averaged(judging):
         (labels(B).assign(criterion="correctness"), ["correctness"]),
     ],
 )
-def test_labels_that_mean_nothing_are_refused(judging, wrong, named):
+def test_labels_that_mean_nothing_are_refused(wrong, named):
     with refused(*named):
         rs.judging.agreement(judging(A), wrong)
     both = rs.Results.concat([judging(A), judging(A, "s")])
@@ -112,8 +106,8 @@ def test_labels_that_mean_nothing_are_refused(judging, wrong, named):
 CHUNK = [hit("c1", "d1", 1, snippet="Paris is in France.")]
 
 
-@pytest.fixture
-def judged(write_run, tmp_path):
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
     """Twelve judged answers, of which every other one holds a claim without support."""
     ids = [f"q{i}" for i in range(12)]
     golden = rs.load_golden([{"id": one, "query": one, "expected_doc_ids": ["d1"]} for one in ids])
@@ -122,7 +116,8 @@ def judged(write_run, tmp_path):
         record(one, CHUNK, query=one, answer=answer(text))
         for one, text in zip(ids, texts, strict=True)
     ]
-    results, names = rs.load_results(write_run("r", records)), ["groundedness", "abstention"]
+    results = rs.load_results(written_run(tmp_path_factory.mktemp("runs"), "r", records))
+    names = ["groundedness", "abstention"]
     with FaultyServer() as server:
         endpoint = rs.judging.Endpoint("words", base_url=server.url)
         yield rs.judge(results, golden, names, endpoint, cache=None), golden, server
@@ -165,13 +160,13 @@ def test_a_spot_check_by_another_prompt_or_seed_is_one_and_by_the_same_judge_non
         rs.judging.Judged(first.results).spot_check(same)
 
 
-def test_a_second_judge_that_disagrees_is_warned_of(judged):
+def test_a_second_judge_that_disagrees_is_warned_of(judged, monkeypatch):
     def turned_round(seen):
         said = by_words(seen.body)
         return completed(seen.body, json.dumps(said | {"score": 5 - said["score"]}))
 
     first, _, server = judged
-    server.reply = turned_round
+    monkeypatch.setattr(server, "reply", turned_round)
     second = rs.judging.Endpoint("others", base_url=server.url)
     with warned("judge_groundedness", "50%"):
         found = first.spot_check(second, judges="groundedness", n=12, cache=None)
@@ -239,7 +234,7 @@ def test_what_is_good_follows_the_scale_and_can_be_given():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_paraphrases_are_one_cluster_where_the_golden_set_is_known(judging):
+def test_paraphrases_are_one_cluster_where_the_golden_set_is_known():
     rows = [
         {"id": f"q{n}", "query": "?", "group": f"g{n // 2}", "expected_doc_ids": [f"d{n // 2}"]}
         for n in range(8)

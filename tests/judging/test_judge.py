@@ -7,18 +7,21 @@ import json
 import pickle
 import traceback
 from dataclasses import replace
+from functools import cache
 from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import answer, hit, record
+from conftest import answer, hit, record, written_run
 from judge_server import FAULTS, FaultyServer, reply, vector
 from pandas.testing import assert_frame_equal
 
 import ragscore as rs
+from ragscore.cli import main
 from ragscore.demo.sea import word_judge
 from ragscore.judging.judges import JUDGES, JudgeFailed, read_reply
+from ragscore.judging.run import ledger_of
 from ragscore.scoring.provenance import judge_fingerprint
 from ragscore.scoring.refusals import with_judged_refusals
 from tests.messages import refused, says
@@ -46,18 +49,19 @@ ANSWERS = {
 }
 
 
-@pytest.fixture
-def asked(write_golden, write_run):
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
     """Results of three answered queries, and their golden set; with further fields of all
     records.
     """
 
-    def given(texts=ANSWERS, run="r", **more):
-        golden = rs.load_golden(write_golden([one for one in GOLDEN if one["id"] in texts]))
-        records = [record(q, CHUNKS, answer=answer(text), **more) for q, text in texts.items()]
-        return rs.load_results(write_run(run, records)), golden
+    @cache
+    def made(texts, more):
+        golden = rs.load_golden([one for one in GOLDEN if one["id"] in dict(texts)])
+        records = [record(q, CHUNKS, answer=answer(text), **dict(more)) for q, text in texts]
+        return rs.load_results(written_run(tmp_path_factory.mktemp("runs"), "r", records)), golden
 
-    return given
+    return lambda texts=ANSWERS, **more: made((*texts.items(),), (*more.items(),))
 
 
 def vectors(texts):
@@ -86,10 +90,6 @@ def ledger(judged):
 
 def scores(judged, golden, name, **policies):
     return rs.score(judged.results, golden, [name], **policies)[name].to_dict()
-
-
-def near(expected):
-    return {key: pytest.approx(value, nan_ok=True) for key, value in expected.items()}
 
 
 # What each judge says of a query, by item, and what the metrics make of it.
@@ -122,7 +122,7 @@ def test_a_judge_gives_one_row_a_verdict_and_the_scores_are_of_them(asked, serve
     for place, expected in VERDICTS.items():
         assert rows(judged, *place) == pytest.approx(expected), place
     found = rs.score(judged.results, golden, list(SCORES))[list(SCORES)]
-    assert found.to_dict("list") == near(SCORES)
+    assert_frame_equal(found.reset_index(drop=True), pd.DataFrame(SCORES, dtype=float))
 
 
 def test_what_a_judge_needs_and_does_not_get_is_skipped_with_its_reason(asked, server):
@@ -208,6 +208,8 @@ def test_a_function_is_asked_as_an_endpoint_is(asked, tmp_path):
     n = len(told)
     rs.judge(*given, "groundedness", mine, cache=tmp_path / "replies.sqlite")
     assert len(told) == n + 1, "only what failed is asked again"
+    rs.judge(*given, "groundedness", mine)
+    assert len(told) > n + 2, "a changed function may have the same name: no cache by default"
     with refused("str", field="embedding"):
         replace(mine, embedding="embed")
 
@@ -455,20 +457,18 @@ OTHERWISE = {
 }
 
 
-@pytest.mark.parametrize("name", OTHERWISE)
-def test_whatever_matters_is_part_of_the_caches_key(
-    one, asked, server, tmp_path, write_golden, name
-):
-    changed, cache = OTHERWISE[name], tmp_path / "c.sqlite"
-    judge(one, "correctness", server, cache=cache)
-    results, _ = asked(changed.get("texts", {"q1": ANSWERS["q1"]}))
-    golden = rs.load_golden(write_golden([GOLDEN[0] | changed.get("golden", {})]))
-    judge(
-        (results, golden), changed.get("judges", "correctness"),
-        replace(endpoint(server), **changed.get("endpoint", {})), cache=cache,
-        repeats=changed.get("repeats", 1),
-    )  # fmt: skip
-    assert len(server.bodies) == 2
+def test_whatever_matters_is_part_of_the_caches_key(one, asked, server, tmp_path):
+    kept = tmp_path / "c.sqlite"
+    judge(one, "correctness", server, cache=kept)
+    for n, (name, changed) in enumerate(OTHERWISE.items(), 1):
+        results, _ = asked(changed.get("texts", {"q1": ANSWERS["q1"]}))
+        golden = rs.load_golden([GOLDEN[0] | changed.get("golden", {})])
+        judge(
+            (results, golden), changed.get("judges", "correctness"),
+            replace(endpoint(server), **changed.get("endpoint", {})), cache=kept,
+            repeats=changed.get("repeats", 1),
+        )  # fmt: skip
+        assert len(server.bodies) == 1 + n, name
 
 
 @pytest.fixture
@@ -691,3 +691,75 @@ def test_a_cache_from_elsewhere_that_holds_the_key_gives_none_of_it(asked, tmp_p
         judged = rs.judge(*given, endpoint(server, api_key=KEY), cache=cache)
     assert KEY.encode() in cache.read_bytes() and len(server.requests) == n
     assert set(judged.judgments["reason"]) == {"sent as Bearer ***"}
+
+
+# The command: what it writes, prints and returns
+
+
+CHUNK = [hit("c1", "d1", 1, snippet="Paris is in France.")]
+TEXTS = ["Paris is in France.", "Paris is in France. It lies on the river Seine."]
+
+
+@pytest.fixture
+def files(write_golden, write_run):
+    golden = write_golden(
+        [{"id": f"q{i}", "query": f"{i}?", "expected_doc_ids": ["d1"]} for i in range(2)]
+    )
+    return golden, write_run(
+        "r", [record(f"q{i}", CHUNK, answer=answer(text)) for i, text in enumerate(TEXTS)]
+    )
+
+
+@pytest.fixture
+def command(files, server, tmp_path):
+    options = ["--base-url", server.url, "--model", "words", "--cache", str(tmp_path / "c.jsonl")]
+    return lambda *more, run=files[1]: main(["judge", str(files[0]), str(run), *options, *more])
+
+
+def test_judgments_lie_beside_the_run_and_means_are_printed(command, files, capsys):
+    assert command("--judge", "groundedness", "--judge", "faithfulness") == 0
+    means = {row.split()[1]: row.split()[2] for row in capsys.readouterr().out.splitlines()[-2:]}
+    # 5 and round(2.5) = 2; 1 and 1/2
+    assert {name: float(mean) for name, mean in means.items()} == {
+        "judge_groundedness": 3.5,
+        "faithfulness": 0.75,
+    }
+    results = rs.load_results(files[1])
+    assert set(results.judgments["criterion"]) == {"judge_groundedness", "faithfulness"}
+    assert ledger_of(files[1].parent)["state"].tolist() == ["scored"] * 4
+
+
+def test_what_was_judged_is_not_judged_over_unless_asked_for(command, files, server, capsys):
+    command("--judge", "groundedness")
+    n = len(server.bodies)
+    assert command("--judge", "groundedness") == 2 and len(server.bodies) == n
+    says(capsys.readouterr().err, "judge_groundedness", "--overwrite")
+    # from the cache
+    assert command("--judge", "groundedness", "--overwrite") == 0 and len(server.bodies) == n
+    assert command("--judge", "abstention") == 0
+    assert set(rs.load_results(files[1]).judgments["criterion"]) == {
+        "judge_groundedness",
+        "judge_refused",
+    }
+    assert set(ledger_of(files[1].parent)["judge"]) == {"groundedness", "abstention"}
+
+
+def test_a_run_of_which_every_judgment_failed_ends_with_3_and_prints_no_metric(
+    command, files, server, capsys
+):
+    server.faults = lambda number, body: "words"
+    assert command() == 3
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    says(printed.err, 2, "failed", "JSON")
+    assert not (files[1].parent / "judgments.jsonl").exists()
+
+
+def test_json_holds_counts_means_and_agreement(command, files, capsys):
+    options = ["--spot-check", "2", "--second-model", "others"]
+    assert command("--json", *options) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["judgments"][0]["scored"] == 2 and found["judgments"][0]["cost_usd"] is None
+    assert found["means"][0]["mean"] == 3.5 and found["agreement"][0]["disagreement"] == 0
+    agreement = json.loads((files[1].parent / "agreement.json").read_text())
+    assert [row["n"] for row in agreement["table"]] == [2]

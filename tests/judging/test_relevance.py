@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from judge_server import FaultyServer
 
 import ragscore as rs
 from tests.messages import refused, warned
@@ -19,7 +20,7 @@ RUN = [
 ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def asked():
     rows = [one | {"text": [TEXTS[doc] for doc in one["doc_id"]]} for one in RUN]
     golden = rs.load_golden([
@@ -34,28 +35,36 @@ def judge(server, results, golden, **options):
     return rs.judge(results, golden, "relevance", endpoint, cache=None, **options)
 
 
-def test_hits_that_nobody_labelled_are_graded_and_no_others(server, asked):
-    judged = judge(server, *asked)
+@pytest.fixture(scope="module")
+def judged(asked):
+    with FaultyServer() as server:
+        found = judge(server, *asked)
+        assert len(server.chats) == 3
+    return found
+
+
+def test_hits_that_nobody_labelled_are_graded_and_no_others(judged):
     grades = judged.grades().set_index(["query_id", "doc_id"])["grade"].to_dict()
     assert grades == {("q1", "d2"): 3, ("q1", "d3"): 1, ("q2", "d1"): 0}
-    assert len(server.chats) == 3
     assert judged.grades()["judged_by"].unique().tolist() == ["words"]
 
 
-def test_a_judges_grades_stand_beside_peoples_labels_and_say_so(server, asked):
-    results, golden = asked
-    both = judge(server, results, golden).graded()
+def test_a_judges_grades_stand_beside_peoples_labels_and_say_so(judged, asked, tmp_path):
+    both = judged.graded()
     by = both.targets.set_index(["query_id", "doc_id"])["judged_by"].fillna("people").to_dict()
     assert by[("q1", "d1")] == "people" and by[("q1", "d2")] == "words"
-    ev = rs.evaluate(results, both, "ndcg_linear@3")
+    ev = rs.evaluate(asked[0], both, "ndcg_linear@3")
     assert "3 of 5 (words)" in str(ev)
     by_hand = 1.0  # people say relevant or not: grade 3 is relevant, 1 is not
     assert ev.scores.loc["q1", "ndcg_linear@3"] == pytest.approx(by_hand)
+    back, keys = rs.load_golden(both.save(tmp_path / "golden.yaml")), ["query_id", "doc_id"]
+    pair = both.targets[[*keys, "grade", "judged_by"]].merge(back.targets, on=keys)
+    assert len(pair) == 5 and pair["judged_by_x"].equals(pair["judged_by_y"])
+    assert pair["grade_x"].equals(pair["grade_y"])
 
 
-def test_graded_labels_and_grades_stand_on_one_scale_and_others_are_made_binary(server, asked):
-    results, golden = asked
-    judged = judge(server, results, golden)
+def test_graded_labels_and_grades_stand_on_one_scale_and_others_are_made_binary(judged, asked):
+    golden = asked[1]
     of_d3 = [
         one.targets.set_index(["query_id", "doc_id"]).loc[("q1", "d3"), "grade"]
         for one in (judged.graded(), judged.graded(relevant_from=1))
@@ -66,15 +75,6 @@ def test_graded_labels_and_grades_stand_on_one_scale_and_others_are_made_binary(
     assert sorted(of_grades.graded().targets["grade"]) == [0, 1, 2, 2, 3]
     with refused(field="relevant_from"):
         judged.graded(relevant_from=0)
-
-
-def test_who_judged_comes_back_from_our_file(server, asked, tmp_path):
-    both = judge(server, *asked).graded()
-    back = rs.load_golden(both.save(tmp_path / "golden.yaml"))
-    keys = ["query_id", "doc_id"]
-    pair = both.targets[[*keys, "grade", "judged_by"]].merge(back.targets, on=keys)
-    assert len(pair) == 5 and pair["judged_by_x"].equals(pair["judged_by_y"])
-    assert pair["grade_x"].equals(pair["grade_y"])
 
 
 def test_where_everything_is_labelled_nothing_is_asked(server, asked):
@@ -116,10 +116,8 @@ def test_agreement_of_labellings_by_hand():
 
 
 @pytest.mark.filterwarnings("ignore:the two sides disagree")
-def test_a_judges_grades_are_compared_with_peoples_labels(server, asked):
-    results, golden = asked
-    judged = judge(server, results, golden)
-    people = golden.targets.assign(doc_id=["d2", "d1"], grade=[3, 0])
+def test_a_judges_grades_are_compared_with_peoples_labels(judged, asked):
+    people = asked[1].targets.assign(doc_id=["d2", "d1"], grade=[3, 0])
     row = rs.judging.agreement(judged, people[["query_id", "doc_id", "grade"]]).iloc[0]
     assert (row["n"], row["n_only_a"], row["disagreement"]) == (2, 1, 0)
 

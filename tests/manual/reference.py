@@ -135,20 +135,21 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
         {
             "": [
                 "extras",
-                "extras.knowledge_gain",
                 "analysis.extras.answers.Behaviour",
                 "analysis.extras.document_versions.Freshness",
                 "analysis.extras.corpora.Lint",
                 "analysis.extras.corpora.NeedleSet",
+                "analysis.extras.gains.Gain",
+                "analysis.extras.gains.candidate_documents",
+                "analysis.extras.gains.novelty_per_chunk",
+                "analysis.extras.gains.novelty_all_pairs",
+                "analysis.extras.gains.lexical_novelty",
             ]
         },
     ),
     "stats": ("rs.stats", "Statistics on arrays.", {"": ["stats"]}),
 }
-NAMESPACES = (
-    "io", "match", "stats", "plot", "judging", "extras",
-    "extras.knowledge_gain",
-)  # fmt: skip
+NAMESPACES = ("io", "match", "stats", "plot", "judging", "extras")
 
 
 CONSTANTS = {
@@ -169,20 +170,8 @@ def found(name: str) -> Any:
 
 
 def names_in(namespace: str) -> list[str]:
-    """Return the public names of a namespace, without namespaces in it."""
-    module = found(namespace)
-    names = getattr(module, "__all__", None) or [
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_")
-        and getattr(value, "__module__", "") == module.__name__
-        and (inspect.isfunction(value) or inspect.isclass(value))
-    ]
-    return [
-        f"{namespace}.{name}"
-        for name in names
-        if not inspect.ismodule(found(f"{namespace}.{name}"))
-    ]
+    """Return the public names of a namespace."""
+    return [f"{namespace}.{name}" for name in found(namespace).__all__]
 
 
 def members(cls: type) -> list[str]:

@@ -51,6 +51,10 @@ def test_every_file_and_module_of_the_project_that_a_page_names_is_there(page):
     wrong = [one for one in files if not (ROOT / one).exists()]
     kinds = [(ROOT / f"{one}.py", ROOT / one / "__main__.py") for one in modules]
     assert wrong == [] and all(file.exists() or package.exists() for file, package in kinds)
+    for name, file in re.findall(r"(?:`([A-Z_]+)` of )?`([a-z]+/[a-z_/]*\.py)`", text):
+        places = [one / file for one in (ROOT / "ragscore", ROOT, page.parent)]
+        there = next(one for one in places if one.exists())
+        assert name in there.read_text(encoding="utf-8"), file
 
 
 def slugs(page):

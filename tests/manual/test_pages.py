@@ -6,8 +6,9 @@ from tests.manual import ROOT, pages, plain, run
 
 # They start processes or read other tools' and stored runs: seconds each.
 LONG = (
-    "coming-from", "collect", "compare", "explore", "gate", "golden-set", "judge", "label",
-    "leaderboard", "other-scores", "report", "trends", "cli",
+    "agents", "coming-from", "collect", "compare", "explore", "gate", "golden-set", "judge",
+    "label", "leaderboard", "other-scores", "own-metrics", "refusals", "report", "store-layout",
+    "trends", "cli",
 )  # fmt: skip
 PAGES = [
     pytest.param(

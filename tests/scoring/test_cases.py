@@ -80,6 +80,13 @@ def test_a_query_judged_0_throughout_is_judged():
     assert any("1 of 2 judged queries have no relevant target" in note for note in found.notes)
 
 
+def test_a_profile_asks_for_its_level_only_where_hits_are_matched():
+    of = results_of({"q": ["a"]}), golden_of({"q": {"a": 1}})
+    assert values(*of, ["failed"], profile="chatbot") == [[0]]
+    with refused("anchor", field="match"):
+        values(*of, ["mrr"], profile="chatbot")
+
+
 def test_several_searches_are_the_one_sequence_that_the_agent_saw():
     golden = golden_of({"q": {"a": 1}})
     one = results_of({"q": ["v", "w", "x", "y", "a"]})
@@ -188,7 +195,7 @@ def test_ids_that_do_not_join_name_what_would_join_them(expected, returned, word
     [
         (lambda n: f"d{n}x", []),
         (lambda n: f"d{n}x" if n < 6 else f"e{n}y", []),  # a bad run
-        (lambda n: f"d{(n + 1) % 29}x", ["join in other queries only"]),
+        (lambda n: f"d{(n + 1) % 29}x", ["join only in other queries"]),
     ],
     ids=["joined", "bad", "shifted"],
 )

@@ -233,3 +233,12 @@ def test_bpref_of_a_golden_set_that_judges_nothing_as_irrelevant_is_unknown():
 def test_a_document_found_in_three_passages_earns_no_more_than_one(label):
     targets = {"q": {"d1": 1, "d2": 0}}
     assert 0 < ours({"q": ["d1", "d2", "d2", "d2", "d1"]}, targets, label)[label].iloc[0] <= 1
+
+
+def test_a_phase_of_the_time_is_a_metric_that_is_asked_for_by_name():
+    results, name = rs.load_results({"q": ["a"], "r": ["a"]}), "latency_rerank_ms"
+    results.responses[name] = [5.0, None]
+    ev = rs.evaluate(results, {"q": ["a"], "r": ["a"]}, [name, "latency_search_ms"])
+    means = ev.summary().set_index("metric")[["p50", "n", "n_expected"]].fillna(-1)
+    assert means.to_numpy().tolist() == [[5, 1, 2], [-1, 0, 0]]
+    assert rs.metrics(name).better == "lower"

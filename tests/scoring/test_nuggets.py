@@ -151,12 +151,12 @@ def test_another_key_fact_is_refused(fact, field, tmp_path):
 @pytest.mark.parametrize(
     ("nugget", "named", "field"),
     [
-        (("a", "vital", "maybe"), "maybe", "verdict"),
-        (("a", "high", "support"), "high", "importance"),
+        (("a", "vital", "maybe"), "maybe", "nuggets.1.assignment"),
+        (("a", "high", "support"), "high", "key_facts"),
     ],
 )
 def test_another_verdict_or_importance_is_refused(evaluate, nugget, named, field):
-    with refused(named, field=f"nuggets.1.{field}"):
+    with refused(named, field=field):
         evaluate(assigned([nugget]))
 
 

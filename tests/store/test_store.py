@@ -2,17 +2,33 @@
 
 import json
 import os
+import shutil
 from dataclasses import replace
 
+import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
-from conftest import EXAMPLES, RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
+from conftest import (
+    EXAMPLES,
+    RUN_A,
+    RUN_B,
+    THREE_QUERIES,
+    answer,
+    hit,
+    pair_in,
+    record,
+    written_run,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stored import (
     assert_same,
     describe,
     edit_table,
+    put_file,
+    put_table,
     run_file,
     stored_file,
     stored_run,
@@ -23,9 +39,27 @@ from ragscore.frames.data import from_records
 from ragscore.scoring.readings import READINGS
 from ragscore.scoring.score import scored
 from ragscore.scoring.summary import summarize
-from tests.messages import refused, warned
+from tests.messages import ANY, refused, warned
 
 GOLDEN = rs.load_golden(THREE_QUERIES)
+
+
+@pytest.fixture(scope="module")
+def scored_once(tmp_path_factory):
+    """The folder of a store of the pair's runs with their scores."""
+    folder = tmp_path_factory.mktemp("scored")
+    results, golden = pair_in(tmp_path_factory.mktemp("pair"))
+    rs.RunStore(folder).save(results, golden=golden)
+    return folder
+
+
+@pytest.fixture
+def saved(scored_once, tmp_path):
+    """A copy of that store."""
+    shutil.copytree(scored_once, tmp_path, dirs_exist_ok=True)
+    return rs.RunStore(tmp_path)
+
+
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 HITS = st.lists(
     st.fixed_dictionaries(
@@ -72,29 +106,12 @@ def test_any_run_survives_files_and_store(tmp_path_factory, lists, answers, run_
     assert_same(store.load(), results)
 
 
-@pytest.fixture
-def long_texts(write_golden, write_run):
-    golden = rs.load_golden(
-        write_golden(
-            [
-                {"id": "q1", "query": "?", "expected_doc_ids": ["apple"]},
-                {"id": "q2", "query": "?", "expected_doc_ids": ["pear"]},
-            ]
-        )
-    )
-    long = "x" * 500
-    records = [
-        record("q1", [hit("c", "d", 1, snippet=long), hit("c2", "d", 2, snippet=f"{long} apple")]),
-        record("q2", [hit("c", "d", 1, snippet=f"{long} plum")]),
-    ]
-    return rs.load_results(write_run("a", records, k=10)), golden
-
-
 @pytest.mark.parametrize(
     ("text", "length", "is_cut"), [(None, 500, False), (200, 200, True), (0, None, True)]
 )
-def test_what_is_kept_of_texts(long_texts, store, text, length, is_cut):
-    store.save(long_texts[0], text=text)
+def test_what_is_kept_of_texts(write_run, store, text, length, is_cut):
+    long = [hit("c", "d", 1, snippet="x" * 500), hit("c2", "d", 2, snippet="x" * 501)]
+    store.save(rs.load_results(write_run("a", [record("q", long)])), text=text)
     hits = store.load().hits
     assert (int(hits["text"].str.len().min()) if "text" in hits else None) == length
     assert ("text_cut" in hits and bool(hits["text_cut"].all())) == is_cut
@@ -192,16 +209,12 @@ def test_scores_that_are_not_there_are_said(pair, tmp_path, store):
         store.scores(metrics=["mrr@7"], runs="a")
 
 
-def test_refresh_needs_no_rule_where_the_levels_own_was_named(pair, store):
+def test_refresh_needs_no_rule_of_ours_and_changes_no_run_if_one_needs_its_own(
+    pair, tmp_path, store
+):
     results, golden = pair
     store.save(results.select(["a"]), golden=golden, match="doc", rule=rs.match.by_doc)
-    store.save(results.select(["b"]), golden=golden, match="per_query")
-    assert store.refresh(golden) == ["a", "b"]
-
-
-def test_refresh_changes_no_run_if_one_needs_its_rule(pair, tmp_path, store):
-    results, golden = pair
-    store.save(results.select(["a"]), golden=golden)
+    assert store.refresh(golden) == ["a"]
     store.save(results.select(["b"]), golden=golden, rule=lambda *rows: rs.match.by_doc(*rows))
     before = sorted(tmp_path.rglob("*")), stored_run(store, "a")
     with refused(file="b", field="rule"):
@@ -253,32 +266,17 @@ def test_a_column_of_mixed_types_is_refused_before_anything_is_written(pair, tmp
     assert not [*tmp_path.rglob("*.parquet")]
 
 
-@pytest.fixture
-def passages(write_golden, write_run):
-    golden = rs.load_golden(
-        write_golden(
-            [
-                {"id": "q", "query": "?", "expected_doc_ids": ["d2"]},
-                {"id": "e", "query": "?", "answerable": True},
-            ]
-        )
-    )
-    hits = [hit("c1", "d1", 1), hit("c2", "d1", 2), hit("c3", "d2", 3)]
-    return (
-        rs.load_results([write_run(name, [record("q", hits), record("e", [])]) for name in "ab"]),
-        golden,
-    )
-
-
-def test_stored_scores_are_those_asked_for_or_none(passages, store):
-    results, golden = passages
+def test_stored_scores_are_those_asked_for_or_none(pair, store):
+    results, golden = pair
     store.save(results.select("a"), golden=golden, collapse="doc")
     store.save(results.select("b"), golden=golden)
-    assert store.scores(metrics=["mrr"], runs="a", collapse="doc").loc["q", "mrr"] == 1 / 2
+    assert store.scores(metrics=["mrr"], runs="a", collapse="doc").loc["q2", "mrr"] == 1 / 2
     with refused("none", "doc", field="collapse"):
         store.scores(metrics=["mrr"], collapse="doc")
     with refused("doc", "none", field="policies"):
         store.scores(metrics=["mrr"])
+    with refused(field="golden"):
+        store.save(results, collapse="doc")
 
 
 @pytest.mark.parametrize(
@@ -290,9 +288,9 @@ def test_stored_scores_are_those_asked_for_or_none(passages, store):
     ],
 )
 def test_a_choice_that_is_none_is_refused_before_anything_is_written(
-    passages, tmp_path, choices, field, named, store
+    pair, tmp_path, choices, field, named, store
 ):
-    results, golden = passages
+    results, golden = pair
     with refused(*named, field=field):
         store.save(results, golden=golden, **choices)
     assert not [*tmp_path.rglob("*.parquet")]
@@ -302,16 +300,11 @@ def test_a_choice_that_is_none_is_refused_before_anything_is_written(
         store.refresh(golden, **choices)
 
 
-def test_policies_without_a_golden_set_are_refused(passages, store):
-    with refused(field="golden"):
-        store.save(passages[0], collapse="doc")
-
-
 @pytest.fixture
-def runs(write_run):
-    """Runs of two systems over three months; `n` tells how many."""
+def runs(tmp_path):
+    """Make runs of two systems, one a month; the last one is `run 1`."""
 
-    def make(n=6):
+    def make(n=4):
         described = [
             {
                 "system": ("bm25", "dense")[i % 2],
@@ -320,35 +313,32 @@ def runs(write_run):
             }
             for i in range(n)
         ]
-        return rs.load_results(
-            [
-                write_run(f"run {n - i}", (RUN_A, RUN_B)[i % 2], **one)
-                for i, one in enumerate(described)
-            ]
-        )
+        files = [
+            written_run(tmp_path / "runs", f"run {n - i}", (RUN_A, RUN_B)[i % 2], **one)
+            for i, one in enumerate(described)
+        ]
+        return rs.load_results(files)
 
     return make
 
 
 def test_only_tables_of_runs_asked_for_are_opened(runs, store):
     store.save(runs(), golden=GOLDEN)
-    for name in ("run 6", "run 4"):
+    for name in ("run 4", "run 2"):
         stored_file(store, name, "scores").write_bytes(b"damaged")
-    assert store.scores(metrics="mrr", runs=["run 5", "run 3", "run 1"])["run_id"].nunique() == 3
-    with refused(file=f"run 6/{stored_file(store, 'run 6', 'scores').name}"):
+    assert store.scores(metrics="mrr", runs=["run 3", "run 1"])["run_id"].nunique() == 2
+    with refused(file=f"run 4/{stored_file(store, 'run 4', 'scores').name}"):
         store.scores(metrics="mrr")
 
 
 def test_duckdb_and_polars_read_the_folder(runs, store):
     duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
-    store.save(runs(), golden=GOLDEN)
+    store.save(runs(3), golden=GOLDEN)
     expected = store.scores(metrics="mrr").groupby("run_id", observed=True)["mrr"].mean().to_dict()
     sql = f"SELECT run_id, avg(mrr) FROM read_parquet({store.files('scores')}) GROUP BY run_id"
     assert dict(duckdb.sql(sql).fetchall()) == pytest.approx(expected)
-    read = (
-        polars.scan_parquet(store.files("scores")).select(polars.col("mrr").mean()).collect().item()
-    )
-    assert read == pytest.approx(store.scores(metrics="mrr")["mrr"].mean())
+    frame = polars.scan_parquet(store.files("scores")).select(polars.col("mrr").mean()).collect()
+    assert frame.item() == pytest.approx(store.scores(metrics="mrr")["mrr"].mean())
     (hits,) = duckdb.sql(
         f"SELECT count(*) FROM read_parquet({store.files('hits', ['run 1', 'run 2'])})"
     ).fetchall()
@@ -389,3 +379,169 @@ def test_a_reading_of_ones_own_is_not_stored_as_that_of_its_name(store, name):
     ev = rs.evaluate({"q": ["a"], "r": ["b"]}, {"q": {"a": 1}, "r": {"c": 1}}, profile=own)
     with refused(name, field="profile"):
         store.save(ev)
+
+
+# A run looks the same in every session, whatever is saved later
+
+
+def looks(folder, runs=None):
+    """Return run -> colour and marker in a summary, and in a trend, of the store opened anew."""
+    store = rs.RunStore(folder)
+    ax = store.evaluate(GOLDEN, runs=runs).plot(["hit@1"])
+    marks = {one.get_label(): one.lines[0] for one in ax.containers}
+    lines = {one.get_label(): one for one in store.trend("hit@1").plot().get_lines()}
+    plt.close("all")
+    return [
+        {run: (one[run].get_color(), one[run].get_marker()) for run in marks}
+        for one in (marks, lines)
+    ]
+
+
+def test_looks_stay_when_a_run_of_an_earlier_date_is_saved_later(write_run, store, tmp_path):
+    def save(name, month):
+        file = write_run(name, RUN_A, system=name, created_at=f"2026-{month:02}-01T00:00:00Z")
+        store.save(rs.load_results(file), golden=GOLDEN)
+
+    save("b", 3)
+    save("c", 4)
+    before = looks(tmp_path)
+    save("a", 1)
+    after = looks(tmp_path)
+    assert [list(one) for one in after] == [["a", "b", "c"]] * 2, "runs stand by date"
+    for first, second in zip(before, after, strict=True):
+        assert {run: second[run] for run in first} == first
+        assert len(set(second.values())) == 3
+    assert looks(tmp_path, ["b"])[0] == {"b": before[0]["b"]}, "a selection, too"
+
+
+# Runs that are read or saved together are what they are one by one
+
+
+def with_own_columns(results, n):
+    """Columns of one's own, of types that differ from run to run, and missing values among them."""
+    hits = results.hits
+    values = {
+        "x_number": [1, 2.5, "three", None][n], "x_flag": [True, False, None, True][n],
+        "x_kind": pd.Categorical([f"kind {n}"] * len(hits)),
+        "x_count": pd.array([n, *[None] * (len(hits) - 1)][: len(hits)], dtype="Int64"),
+        f"x_only_{n}": 1.0,
+    }  # fmt: skip
+    return replace(
+        results,
+        hits=hits.assign(**values),
+        responses=(
+            results.responses.assign(latency_search_ms=float(n)) if n % 2 else results.responses
+        ),
+    )
+
+
+LONG = {"snippet": "long " * 60}
+JUDGED = {
+    "run_id": "a", "query_id": "q1", "criterion": "faithfulness", "item": "1", "value": 1.0,
+}  # fmt: skip
+MORE = {
+    "a": {"judgments": from_records([JUDGED], "judgments")},
+    "d": {
+        "chunks": pd.DataFrame({"chunk_id": ["c1", "c2"], "text": ["a", None]}),
+        "documents": pd.DataFrame({"doc_id": ["d1"]}),
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """A folder of four runs.
+
+    With chunks, judgments, documents and problems or without, one of them without any hit.
+    """
+    folder = tmp_path_factory.mktemp("store")
+    for n, name in enumerate("abcd"):
+        ranks = range(1, 1 if name == "c" else 4)
+        hits = [hit(f"c{rank}", f"d{rank}", rank, **(LONG if n else {})) for rank in ranks]
+        said = answer("text", paths=["docs/d1.md"]) if name == "b" else None
+        records = [record(f"q{q}", hits[q % 2 :], answer=said) for q in range(3)]
+        file = written_run(tmp_path_factory.mktemp("runs"), name, records, k=4)
+        results = with_own_columns(rs.load_results(file), n)
+        rs.RunStore(folder).save(replace(results, **MORE.get(name, {})))
+    return folder
+
+
+@pytest.fixture
+def several(template, tmp_path):
+    """A copy of its store."""
+    return rs.RunStore(shutil.copytree(template, tmp_path / "store"))
+
+
+def one_by_one(store):
+    return rs.Results.concat([store.load(name) for name in "abcd"])
+
+
+def test_runs_read_together_are_the_runs_read_one_by_one(several):
+    expected = one_by_one(several)
+    assert_same(several.load(), expected)
+    assert set(expected.runs["run_id"]) == set("abcd")
+    assert len(expected.problems) == 0 and expected.hits["x_only_3"].notna().sum() == 8
+    assert_same(several.load(["d", "b"]), rs.Results.concat([several.load("d"), several.load("b")]))
+
+
+def test_tables_that_another_program_wrote_are_read_without_what_the_kind_doesnt_know(several):
+    expected = one_by_one(several)
+    unheard_of = pa.array(np.zeros(len(several.load("a").hits)))
+    edit_table(several, "a", "hits", lambda table: table.append_column("unheard_of", unheard_of))
+    edit_table(several, "d", "hits", lambda table: table.drop_columns(["run_id"]))
+    assert_same(several.load(), expected)
+
+
+@pytest.mark.parametrize(
+    ("break_it", "field", "named"),
+    [
+        (lambda store: put_table(store, "b", "hits", pd.DataFrame({"rank": ["x"]})), "hits", []),
+        (lambda store: put_file(store, "b", "hits", b"PAR1"), None, ["Parquet"]),
+        (lambda store: edit_table(store, "b", "hits", lambda one: one.drop_columns(["rank"])),
+         "hits", ["rank"]),
+    ],
+    ids=["other columns", "not Parquet", "no rank"],
+)  # fmt: skip
+def test_a_table_that_cant_be_read_is_named(several, break_it, field, named):
+    break_it(several)
+    file = f"b/{stored_file(several, 'b', 'hits').name}"
+    with refused(*named, file=file if field is None else ANY, field=field):
+        several.load("b")
+
+
+# What is saved of each of many runs is what is saved of it alone
+
+
+IDS = [f"q{n}" for n in range(40)]
+IN_GROUPS = rs.load_golden(
+    [
+        {"id": one, "query": "?", "expected_doc_ids": [f"d{n // 3 % 9}1"], "group": f"g{n // 3}"}
+        for n, one in enumerate(IDS)
+    ]
+)
+
+
+def test_files_are_those_of_a_run_saved_alone(tmp_path):
+    rng = np.random.default_rng(0)
+    runs = pd.DataFrame({"run_id": ["b", "a", "none"], "system": ["y", "x", "z"]})
+    responses = runs[["run_id"]].merge(pd.DataFrame({"query_id": IDS}), how="cross")
+    hits = responses[responses["run_id"] != "none"].merge(
+        pd.Series([1, 2, 3], name="rank"), how="cross"
+    )
+    docs = [f"d{rng.integers(9)}{rank}" for rank in hits["rank"]]
+    # rows don't lie run by run, and a chunk belongs to no run
+    results = rs.Results(
+        runs,
+        responses.sample(frac=1, random_state=1),
+        hits.assign(doc_id=docs).sample(frac=1, random_state=2),
+        chunks=pd.DataFrame({"run_id": ["a", None, "b"], "chunk_id": ["1", "2", "3"]}),
+    )
+    together, alone = rs.RunStore(tmp_path / "all"), rs.RunStore(tmp_path / "alone")
+    together.save(results, golden=IN_GROUPS)
+    for name in results.runs["run_id"]:
+        alone.save(results.select(name), golden=IN_GROUPS)
+        files, expected = (
+            {one.name.split("-")[0]: one.read_bytes() for one in store.path(name).glob("*.parquet")}
+            for store in (together, alone)
+        )
+        assert files == expected, name

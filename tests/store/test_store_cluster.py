@@ -7,12 +7,12 @@ import os
 import pickle
 import signal
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from pandas.testing import assert_frame_equal
 from stored import stored_run
 
 import ragscore as rs
@@ -20,7 +20,7 @@ from ragscore.store import scale
 from ragscore.store import tables as run_tables
 from tests.messages import refused
 
-pytest.importorskip("s3fs")
+pytestmark = pytest.mark.slow
 distributed = pytest.importorskip("distributed")
 
 N_QUERIES, N_HITS, TEXT = 1_000, 60, 10_000  # 600 MB of text
@@ -87,7 +87,6 @@ def peak_memory():
     return int(peak) * 1024
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory of a process is read from /proc")
 def test_workers_smaller_than_the_data_score_it_and_send_only_scores(client, large, monkeypatch):
     store, golden = large
@@ -107,14 +106,11 @@ def test_workers_smaller_than_the_data_score_it_and_send_only_scores(client, lar
     numbers = scores.select_dtypes("float64").to_numpy().nbytes
     # the run's file tells the level, so that no worker looks for it
     assert len(sent) == 20 and numbers <= sum(sent) <= 4 * numbers
-    light = rs.score(without_texts(store), golden, rule=rs.match.by_doc, match="doc")
-    pd.testing.assert_frame_equal(scores, light, check_exact=True)
-    pd.testing.assert_frame_equal(
-        store.scores(golden, client=client), store.scores(golden), check_exact=True
-    )
+    here = store.scores(golden)
+    assert_frame_equal(scores, here, check_exact=True)
+    assert_frame_equal(store.scores(golden, client=client), here, check_exact=True)
 
 
-@pytest.mark.slow
 def test_workers_score_a_metric_of_ones_own(client, tmp_path):
     @rs.metric("short@k", "1 if a hit is short", kind="binary")
     def short(hits):
@@ -132,19 +128,10 @@ def test_workers_score_a_metric_of_ones_own(client, tmp_path):
     asked = [short, "mrr"]
     scores = store.scores(golden, asked, client=client)
     here = rs.score(results, golden, asked)
-    pd.testing.assert_frame_equal(scores, here, check_exact=True, check_categorical=False)
+    assert_frame_equal(scores, here, check_exact=True, check_categorical=False)
     assert set(here["short@1"]) == {0.0, 1.0}
 
 
-def without_texts(store):
-    """The results without what would not fit."""
-    kept = ["run_id", "query_id", "rank", "doc_id"]
-    hits = pd.concat([pd.read_parquet(file, columns=kept) for file in store.files("hits")])
-    responses = pd.concat([pd.read_parquet(file) for file in store.files("responses")])
-    return rs.Results(runs=store.runs(), responses=responses, hits=hits)
-
-
-@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_loses_nothing(client, large, tmp_path):
     store, golden = large
     flag = tmp_path / "killed"
@@ -164,20 +151,18 @@ def test_a_worker_killed_in_the_middle_loses_nothing(client, large, tmp_path):
         metrics=["mrr", "ndcg@10"],
     )
     assert flag.exists()
-    pd.testing.assert_frame_equal(
+    assert_frame_equal(
         scores, store.scores(golden, match="doc", metrics=["mrr", "ndcg@10"]), check_exact=True
     )
 
 
-@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_an_error_on_a_worker_is_the_error_of_the_library(client, large):
     store, golden = large
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with refused("target"):
-            store.scores(
-                golden,
-                client=client,
-                rule=lambda hits, targets: pd.DataFrame({"hit": [0]}),
-                match="doc",
-            )
+    with refused("target"):
+        store.scores(
+            golden,
+            client=client,
+            rule=lambda hits, targets: pd.DataFrame({"hit": [0]}),
+            match="doc",
+        )

@@ -30,7 +30,9 @@ def s3():
         yield options
 
 
-@pytest.fixture(params=["folder", "memory", pytest.param("s3", marks=pytest.mark.slow)])
+@pytest.fixture(
+    params=["memory", *(pytest.param(one, marks=pytest.mark.slow) for one in ("folder", "s3"))]
+)
 def anew(request, tmp_path):
     """Open a new store anew, each time: a folder, or where nothing can be renamed."""
     options = request.getfixturevalue("s3") if request.param == "s3" else None
@@ -44,7 +46,7 @@ def names_in(store: rs.RunStore, run: str = "") -> set[str]:
     return {name for name in store._place.files() if name.startswith(run)}
 
 
-def test_a_store_gives_what_was_saved_wherever_it_lies(pair, anew):
+def test_a_store_gives_what_was_saved_and_scores_it_wherever_it_lies(pair, anew, monkeypatch):
     (results, golden), store = pair, anew()
     assert len(store.runs()) == 0
     assert store.save(results, golden=golden) == ["a", "b"]
@@ -55,12 +57,6 @@ def test_a_store_gives_what_was_saved_wherever_it_lies(pair, anew):
         same(read.scores()[[*scores]], scores)
     assert store.refresh(golden, collapse="doc") == ["a", "b"]
     assert len(store.scores(metrics=["mrr"], collapse="doc")) == 6
-
-
-def test_a_store_is_scored_in_groups_wherever_it_lies(pair, anew, monkeypatch):
-    results, golden = pair
-    store = anew()
-    store.save(results, golden=golden)
     whole = rs.score(store.load(), golden)
     monkeypatch.setattr(run_tables, "PART_HITS", 2)  # each run is a group
     pd.testing.assert_frame_equal(store.scores(golden), whole, check_exact=True)
@@ -71,7 +67,7 @@ def test_a_run_without_its_file_is_not_there_and_what_a_crash_left_goes_after_a_
     pair, anew, monkeypatch
 ):
     store = anew()
-    store.save(pair[0], golden=pair[1])
+    store.save(pair[0])
     store._place.remove("a/run-0001.json")
     assert anew().runs()["run_id"].tolist() == ["b"] == store.load().runs["run_id"].tolist()
     orphans = names_in(store, "a/")
@@ -130,10 +126,9 @@ def test_of_two_writers_at_once_one_wins_and_the_other_is_told(write_run, anew, 
 def test_a_writer_that_fails_leaves_what_was_there_and_says_what_it_saved(
     pair, anew, monkeypatch, overwrite
 ):
-    results, golden = pair
-    store = anew()
+    results, store = pair[0], anew()
     if overwrite:
-        store.save(results, golden=golden)
+        store.save(results)
     before, kind = names_in(store, "b/"), type(store._place)
     write = kind.write
 
@@ -144,7 +139,7 @@ def test_a_writer_that_fails_leaves_what_was_there_and_says_what_it_saved(
 
     monkeypatch.setattr(kind, "write", _named(crash))
     with refused("connection lost", "as it was", file=ANY) as caught:
-        store.save(results, golden=golden, overwrite=overwrite)
+        store.save(results, overwrite=overwrite)
     assert "/b/" in caught.value.file and caught.value.__notes__ == ["saved before it: a"]
     assert names_in(store, "b/") == before
     assert anew().runs()["run_id"].tolist() == ["a", *"b" * overwrite]

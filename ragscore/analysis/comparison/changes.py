@@ -11,30 +11,29 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import Results, run_names
+from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.level import chunker_versions
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
-from ragscore.scoring.summary import metric_columns
 
 LARGEST = 3  # queries that are listed in each direction
 BAD_BELOW, GOOD_FROM = 0.6, 0.8  # of a scale: 3 and 4 of 0 to 5 points
 
 
 def value_changes(
-    scores: pd.DataFrame,
-    a: str,
-    b: str,
-    metrics: list[str],
-    declared: MetricTable,
-    *,
-    keeps_equal: bool = False,
+    first: pd.DataFrame, second: pd.DataFrame, declared: MetricTable, *, keeps_equal: bool = False
 ) -> pd.DataFrame:
     """One row per metric and query whose value changed, the largest change of a metric first.
 
     `metric`, `query_id`, `baseline`, `candidate`, `delta`, and `kind` (regression, improvement).
+
+    Parameters
+    ----------
+    first, second
+        Values of baseline and candidate: one row per query, by id, and one column per metric.
     """
-    first, second = (values_of(scores, run, metrics) for run in (a, b))
-    second = second.reindex(first.index)
-    apart, described = (second - first).to_numpy(), [declared.describe(name) for name in metrics]
+    before, after = (side.to_numpy("float64") for side in (first, second))
+    metrics = list(first.columns)
+    apart, described = after - before, [declared.describe(name) for name in metrics]
     least = np.array([-1.0 if keeps_equal else one.rounding for one in described])
     query, place = np.nonzero(np.abs(apart) > least)
     delta = apart[query, place]
@@ -48,8 +47,8 @@ def value_changes(
         {
             "metric": pd.Series(np.array(metrics, dtype=object)[place], dtype="str"),
             "query_id": first.index.astype("str")[query],
-            "baseline": first.to_numpy()[query, place],
-            "candidate": second.to_numpy()[query, place],
+            "baseline": before[query, place],
+            "candidate": after[query, place],
             "delta": delta,
             "kind": pd.Series(np.where(is_worse, "regression", "improvement"), dtype="str"),
         }
@@ -80,7 +79,7 @@ def limits_of(metric: Metric) -> tuple[float, float] | None:
 
 
 def flips(
-    scores: pd.DataFrame, a: str, b: str, declared: MetricTable = TABLE,
+    first: pd.DataFrame, second: pd.DataFrame, declared: MetricTable = TABLE,
     metrics: list[str] | None = None,
 ) -> pd.DataFrame:  # fmt: skip
     """One row per answer metric and query that went from good to bad, or from bad to good.
@@ -89,27 +88,25 @@ def flips(
     scale. The limits stand beside, as `bad` and `good`.
     """
     if metrics is None:
-        names = metric_columns(scores)
-        metrics = [name for name in names if not declared.label_of(name).is_ranking]
+        metrics = [name for name in first if not declared.label_of(name).is_ranking]
     limits = {name: found for name in metrics if (found := limits_of(declared.describe(name)))}
-    rows = value_changes(scores, a, b, list(limits), declared)
-    ends = pd.DataFrame(limits, index=["bad", "good"]).T.astype("float64").reindex(rows["metric"])
-    rows = rows.assign(bad=ends["bad"].to_numpy(), good=ends["good"].to_numpy())
-    lower = [name for name in limits if declared.describe(name).better == "lower"]
-    sign = 1.0 - 2.0 * rows["metric"].isin(lower)
-    sides = rows[["baseline", "candidate"]].mul(sign, axis=0)
-    has_flipped = (sides.min(axis=1) < sign * rows["bad"]) & (
-        sides.max(axis=1) >= sign * rows["good"]
-    )
-    return rows[has_flipped.to_numpy()].drop(columns="delta").reset_index(drop=True)
+    rows = value_changes(first[[*limits]], second[[*limits]], declared)
+    told = rows["metric"].tolist()
+    bad, good = np.array([limits[name] for name in told], np.float64).reshape(-1, 2).T
+    sign = np.array([-1.0 if declared.describe(name).better == "lower" else 1.0 for name in told])
+    before, after = (sign * rows[side].to_numpy() for side in ("baseline", "candidate"))
+    has_flipped = np.minimum(before, after) < sign * bad
+    has_flipped &= np.maximum(before, after) >= sign * good
+    rows = rows.drop(columns="delta").assign(bad=bad, good=good)
+    return rows[has_flipped].reset_index(drop=True)
 
 
 def largest_changes(
-    scores: pd.DataFrame, a: str, b: str, declared: MetricTable, metrics: Sequence[str]
+    first: pd.DataFrame, second: pd.DataFrame, declared: MetricTable, metrics: Sequence[str]
 ) -> pd.DataFrame:
     """The three queries that lost most and the three that gained most in each metric but 0/1."""
     names = [one for one in metrics if declared.describe(one).kind != "binary"]
-    rows = value_changes(scores, a, b, names, declared)
+    rows = value_changes(first[names], second[names], declared)
     is_large = rows.groupby(["metric", "kind"]).cumcount().lt(LARGEST)
     return rows[is_large.to_numpy()].reset_index(drop=True)
 
@@ -129,31 +126,32 @@ def rank_overlap(
     One row per query: `query_id`, `rbo` (0 to 1; NaN where either list is empty), `n_common` ids,
     and the length of both lists, `n_baseline` and `n_candidate`.
     """
-    names = run_names(results.runs, [baseline, candidate])
-    pair = results.select(list(dict.fromkeys(names)))
+    a, b = run_names(results.runs, [baseline, candidate])
+    pair = results.select([a, b])
     has_chunks = "chunk_id" in pair.hits and bool(pair.hits["chunk_id"].notna().all())
     one_chunker = chunker_versions(pair).nunique(dropna=False) == 1
     column = "chunk_id" if has_chunks and one_chunker else "doc_id"
     asked_a, asked_b = (
         pair.responses.loc[pair.responses["run_id"].eq(name).to_numpy(), "query_id"]
-        for name in names
+        for name in (a, b)
     )
     queries = pd.Index(asked_a[is_among(asked_a, asked_b)], dtype="str")
-    hits = pair.hits.dropna(subset=[column])
-    hits = pd.DataFrame({
-        "run": hits["run_id"].astype("str"), "query": lookup(hits["query_id"], queries),
-        "id": pd.factorize(hits[column])[0], "rank": hits["rank"],
-    })  # fmt: skip
-    hits = hits[hits["query"] >= 0].sort_values(["run", "query", "rank"], kind="stable")
-    hits = hits.drop_duplicates(["run", "query", "id"])
-    hits["place"] = hits.groupby(["run", "query"]).cumcount() + 1
-    a, b = (hits.loc[hits["run"].eq(name), ["query", "id", "place"]] for name in names)
-    n_a, n_b = (np.bincount(side["query"], minlength=len(queries)) for side in (a, b))
-    both = a.merge(b, on=["query", "id"])
-    both["depth"] = both[["place_x", "place_y"]].max(axis=1)
+    query, ids = lookup(pair.hits["query_id"], queries), pd.factorize(pair.hits[column])[0]
+    (n_a, found_a, place_a), (n_b, found_b, place_b) = (
+        _places(
+            pair.hits,
+            query,
+            ids,
+            (query >= 0) & (ids >= 0) & pair.hits["run_id"].eq(name).to_numpy(),
+            len(queries),
+        )
+        for name in (a, b)
+    )
+    both, at_a, at_b = np.intersect1d(found_a, found_b, assume_unique=True, return_indices=True)
+    query, depth = both // (ids.max(initial=0) + 1), np.maximum(place_a[at_a], place_b[at_b])
     # sums go by depth, so that neither the order of rows nor that of the runs changes a bit
-    both = both.sort_values(["query", "depth"], kind="stable")
-    query, depth = (both[name].to_numpy(np.int64) for name in ("query", "depth"))
+    order = np.lexsort((depth, query))
+    query, depth = query[order], depth[order]
     short, long = np.minimum(n_a, n_b), np.maximum(n_a, n_b)
     n_common = np.bincount(query, minlength=len(queries))
     in_short = np.bincount(query[depth <= short[query]], minlength=len(queries))
@@ -170,3 +168,17 @@ def rank_overlap(
         {"query_id": queries, "rbo": rbo, "n_common": n_common, "n_baseline": n_a,
          "n_candidate": n_b}
     )  # fmt: skip
+
+
+def _places(
+    hits: pd.DataFrame, query: Codes, ids: Codes, is_here: Flags, n: int
+) -> tuple[Codes, Codes, Codes]:
+    """Return the length of each query's list, and a number and the place of each id in it.
+
+    An id counts once, where it is first.
+    """
+    query, number = query[is_here], (query * (ids.max(initial=0) + 1) + ids)[is_here]
+    order = np.lexsort((hits["rank"].to_numpy()[is_here], query))
+    first = order[~pd.Index(number[order]).duplicated()]
+    place = pd.Series(query[first]).groupby(query[first]).cumcount().to_numpy() + 1
+    return np.bincount(query[first], minlength=n), number[first], place

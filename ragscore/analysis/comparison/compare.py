@@ -5,17 +5,20 @@ tests. Both runs are matched here, by the same golden set and at one match level
 but the runs can differ.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ragscore.analysis.aggregates import aggregate
-from ragscore.analysis.comparison.align import align, clusters_text, expected_in
+from ragscore.analysis.comparison.align import clusters_text
 from ragscore.analysis.comparison.changes import flips, largest_changes, rank_overlap
-from ragscore.analysis.comparison.deltas import aspects, level_together, paired_deltas, tails
+from ragscore.analysis.comparison.deltas import aspects
 from ragscore.analysis.comparison.invariants import (
+    COLUMNS,
     check_recorded,
     config_diff,
     flag_declared,
@@ -24,10 +27,10 @@ from ragscore.analysis.comparison.invariants import (
 )
 from ragscore.analysis.comparison.model import Comparison, RankChanges
 from ragscore.analysis.comparison.profile_report import COMPARISONS, harness_outcomes
-from ragscore.frames.codes import is_among
+from ragscore.analysis.comparison.sides import Sides
+from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
-from ragscore.frames.typing import Codes
-from ragscore.scoring.intervals import query_clusters
+from ragscore.frames.typing import Codes, Values
 from ragscore.scoring.level import Level, chunker_versions
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies
@@ -103,39 +106,23 @@ def compare_runs(
         strict_chunker_version=strict_chunker_version, allow_different=allow_different,
         policies=policies,
     )  # fmt: skip
-    a, b, k, matched = changes.baseline, changes.candidate, changes._k, changes._level
-    harness, rows = changes._harness, changes._rows
+    a, b, rows = changes.baseline, changes.candidate, changes._rows
     assert rows is not None
-    pair, golden = rows.results, rows.golden
-    names = ["run_id", "state", "level", *chosen_columns(scores, metrics)]
-    is_asked = scores["run_id"].isin([a, b]) & scores["state"].ne("extra")
-    scores = scores.loc[is_asked.to_numpy(dtype=bool), names]
-    if harness and metrics is None:
-        scores = scores.drop(
-            columns=[one for one in metric_columns(scores) if (declared.label_of(one).k or 0) > k]
-        )
+    scores = _compared_scores(scores, changes, chosen_columns(scores, metrics), declared)
     known = metric_columns(scores)
     if primary is None:  # what is named is asked about
         primary = primary_of(scores) if metrics is None else known
     deciding = tuple(name for name in primary if name in known) or tuple(known)
-    first, second, table, states, groups, level = _deltas(
-        scores, rows, (a, b), deciding, cluster, declared, level
-    )
-    wider = ""
+    sides = Sides.of(scores, rows, (a, b), cluster, declared)
+    if level is None:
+        level = sides.level_together(deciding)
+    table, wider = sides.deltas(deciding, level), ""
     if among is not None:
-        beside = paired_deltas(
-            first[[*deciding]], second[[*deciding]], deciding, declared=declared, groups=groups,
-            level=among[1],
-        )  # fmt: skip
+        beside = sides.only(deciding).deltas(deciding, among[1])
         wider = overall_word(aspects(beside, declared)["verdict"].tolist())
-    per_query = changes.per_query.assign(rbo=np.nan).join(states, on="query_id")
-    if {"chunk_id", "doc_id"} & set(pair.hits):
-        overlap = rank_overlap(pair, a, b).set_index("query_id")["rbo"].astype("float64")
-        per_query["rbo"] = overlap.reindex(per_query["query_id"]).to_numpy()
-    cut = pair if k == NO_CUT else replace(pair, runs=pair.runs.assign(k=k))
-    of_fields = check_recorded(
-        recorded_parts(pair, matched.name), table["metric"].tolist(), allow_different
-    )
+    recorded = recorded_parts(rows.results, changes._level.name)
+    of_fields = check_recorded(recorded, table["metric"].tolist(), allow_different)
+    per_query = changes.per_query.assign(rbo=_overlaps(changes)).join(sides.states, on="query_id")
     found = vars(changes) | {
         "per_query": per_query,
         "invariants": pd.concat([changes.invariants, of_fields], ignore_index=True),
@@ -143,20 +130,51 @@ def compare_runs(
     return Comparison(
         **found,
         deltas=table,
-        flips=flips(scores, a, b, declared),
+        flips=flips(sides.first, sides.second, declared),
         aspects=aspects(table, declared),
-        _tails=tails(first, second, declared),
-        _largest_changes=largest_changes(scores, a, b, declared, deciding),
-        _aggregates=aggregate(cut, golden, harness) if harness else {},
+        _tails=sides.tails(),
+        _largest_changes=largest_changes(sides.first, sides.second, declared, deciding),
+        _aggregates=_aggregates(changes),
         _primary=deciding,
         _declared=declared,
         _scores=scores,
-        _clusters=clusters_text(golden, pd.Index(per_query["query_id"]), cluster, talks=True),
+        _clusters=clusters_text(rows.golden, pd.Index(per_query["query_id"]), cluster, talks=True),
         confidence=1 - level,
         _among=wider,
         _n_runs=2 if among is None else among[0],
         _averaged=averaged,
     )
+
+
+def _compared_scores(
+    scores: pd.DataFrame, changes: RankChanges, chosen: list[str], declared: MetricTable
+) -> pd.DataFrame:
+    """Return the scores of both runs in these metrics; of a harness's, no cut-off beyond its k."""
+    if changes._harness and len(chosen) == len(metric_columns(scores)):
+        chosen = [one for one in chosen if (declared.label_of(one).k or 0) <= changes._k]
+    is_asked = scores["run_id"].isin([changes.baseline, changes.candidate])
+    is_asked &= scores["state"].ne("extra")
+    return scores.loc[is_asked.to_numpy(dtype=bool), ["run_id", "state", "level", *chosen]]
+
+
+def _overlaps(changes: RankChanges) -> Values:
+    """Return the rank-biased overlap of each query, NaN where hits have no ids."""
+    pair, query_ids = changes._rows.results, changes.per_query["query_id"]
+    if not {"chunk_id", "doc_id"} & set(pair.hits):
+        return np.full(len(query_ids), np.nan)
+    overlap = rank_overlap(pair, changes.baseline, changes.candidate)
+    return np.append(overlap["rbo"], np.nan)[lookup(query_ids, pd.Index(overlap["query_id"]))]
+
+
+def _aggregates(changes: RankChanges) -> dict[str, dict[str, Any]]:
+    """Return what the harness of a profile writes of both runs; nothing without one."""
+    if changes._harness is None:
+        return {}
+    rows = changes._rows
+    pair = rows.results
+    if changes._k != NO_CUT:
+        pair = replace(pair, runs=pair.runs.assign(k=changes._k))
+    return aggregate(pair, rows.golden, changes._harness)
 
 
 def compare_ranks(
@@ -206,7 +224,7 @@ def compare_ranks(
     with_target = expected["query_id"].drop_duplicates()
     invariants = invariants_of(pair, a, b)
     differing = flag_declared(config_diff(pair, a, b), pair, a, b, vary)
-    per_query = _outcomes(targets, with_target, golden, pair, a, b)
+    per_query = _outcomes(targets, with_target, golden, rows, (a, b), k)
     per_query["note"] = _notes(per_query, differing, invariants)
     if harness:
         per_query = harness_outcomes(per_query, harness)
@@ -221,6 +239,8 @@ def compare_ranks(
 
 def _common_k(pair: Results) -> int:
     """Return the smaller k of two runs; a run without one has the depth of its deepest list."""
+    if "k" in pair.runs and pair.runs["k"].notna().all():
+        return int(pair.runs["k"].min())
     deepest = pair.hits.groupby("run_id", observed=True)["rank"].max()
     depth = pair.runs["run_id"].astype("str").map(deepest)
     ks = pair.runs["k"].fillna(depth) if "k" in pair.runs else depth
@@ -229,37 +249,57 @@ def _common_k(pair: Results) -> int:
 
 def _target_ranks(found: pd.DataFrame, results: Results) -> pd.DataFrame:
     """Return one row per query and target that a run found within k."""
-    ranks = (
-        found.groupby(["query_id", "target_id", "run_id"], observed=True)["rank"]
-        .min()
-        .unstack("run_id")
-        .reindex(columns=results.runs["run_id"].astype("str").tolist())
-        .set_axis(RANKS, axis=1)
-        .astype("Int64")
-        .reset_index()
-    )
+    # in the order of ids
+    number = found.groupby(["query_id", "target_id"]).ngroup().to_numpy()
+    first = np.unique(number, return_index=True)[1]
+    ranks = found[["query_id", "target_id"]].iloc[first].reset_index(drop=True)
+    run = lookup(found["run_id"], results.runs["run_id"].cat.categories)
+    for place, name in enumerate(RANKS):
+        is_here = run == place
+        ranks[name] = _lowest(number[is_here], found["rank"].to_numpy()[is_here], len(ranks))
     in_a, in_b = (ranks[name].notna() for name in RANKS)
     moved = (ranks["rank_baseline"] != ranks["rank_candidate"]).fillna(True).astype(bool)
     ranks["change"] = np.select([~in_a, ~in_b, moved], ["gained", "lost", "moved"], "same")
     return ranks
 
 
+def _lowest(place: Codes, ranks: Codes, n: int) -> pd.arrays.IntegerArray:
+    """Return the lowest rank at each of n places, NA where there is none."""
+    lowest = np.full(n, NO_CUT, np.int64)
+    np.minimum.at(lowest, place, ranks)
+    return pd.arrays.IntegerArray(lowest, lowest == NO_CUT)
+
+
 def _outcomes(
-    targets: pd.DataFrame, with_target: pd.Series, golden: Golden, results: Results, a: str, b: str
-) -> pd.DataFrame:
+    targets: pd.DataFrame, with_target: pd.Series, golden: Golden, facts: Rows,
+    pair: tuple[str, str], k: int,
+) -> pd.DataFrame:  # fmt: skip
     """One row per query that a run was asked: outcome, first ranks, targets gained and lost."""
-    responses = results.responses
+    responses = facts.results.responses
     rows = asked_queries(golden, responses)
     in_a, in_b = (
         is_among(rows["query_id"], responses.loc[responses["run_id"] == run, "query_id"])
-        for run in (a, b)
+        for run in pair
     )
-    rows = rows.join(targets.groupby("query_id")[RANKS].min(), on="query_id")
+    place = lookup(targets["query_id"], pd.Index(rows["query_id"]))
+    for name in RANKS:
+        is_found = targets[name].notna().to_numpy()
+        of_found = targets[name].to_numpy(np.int64, na_value=NO_CUT)[is_found]
+        rows[name] = _lowest(place[is_found], of_found, len(rows))
+    if facts.has_outcome.any():  # ranks that are stated, of hits that aren't listed
+        rank = facts.outcomes["rank_first_match"].set_axis([facts.query_ids, facts.runs[facts.run]])
+        stated = rank.where(rank <= (k or np.inf)).unstack().astype("Int64")
+        for name, run in zip(RANKS, pair, strict=True):
+            rows[name] = rows[name].fillna(rows["query_id"].map(stated[run]))
     for change in ("gained", "lost"):
-        names = targets[targets["change"] == change].groupby("query_id")["target_id"]
-        n, joined = (rows["query_id"].map(found) for found in (names.size(), names.agg(", ".join)))
-        rows[f"n_{change}"] = n.fillna(0).astype("int64")
-        rows[change] = joined.astype("str").fillna("")
+        is_so, names = (
+            (targets["change"] == change).to_numpy(),
+            [list[str]() for _ in range(len(rows))],
+        )
+        for at, target in zip(place[is_so], targets.loc[is_so, "target_id"], strict=True):
+            names[at].append(target)
+        rows[f"n_{change}"] = [len(own) for own in names]
+        rows[change] = pd.array([", ".join(own) for own in names], dtype="str")
     hit_a, hit_b = (rows[name].notna().to_numpy() for name in RANKS)
     rank_a, rank_b = (rows[name].to_numpy("float64", na_value=np.inf) for name in RANKS)
     outcomes = {  # the first condition that holds decides
@@ -287,59 +327,20 @@ def asked_queries(golden: Golden, responses: pd.DataFrame) -> pd.DataFrame:
 
 def _notes(per_query: pd.DataFrame, differing: pd.DataFrame, invariants: pd.DataFrame) -> list[str]:
     """Describe each query's change of its first hit, with known causes that differ between runs."""
-    facts = invariants[(invariants["state"] == "differs") & invariants["name"].isin(CAUSES)]
-    config = differing[differing["key"].str.contains(CONFIG)]
-    causes = pd.concat([facts.rename(columns={"name": "key"}), config]).fillna("—")
-    told = causes[["key", "baseline", "candidate"]].to_numpy().tolist()
-    suffix = "".join(f"; {CAUSES.get(key, key)} {before}→{after}" for key, before, after in told)
+    told = [
+        (CAUSES[name], *sides)
+        for name, *sides, state in invariants[[*COLUMNS]].fillna("—").to_numpy()
+        if name in CAUSES and state == "differs"
+    ]
+    told += [
+        (CAUSES.get(key, key), *sides)
+        for key, *sides in differing[["key", "baseline", "candidate"]].fillna("—").to_numpy()
+        if re.search(CONFIG, key)
+    ]
+    suffix = "".join(f"; {cause} {before}→{after}" for cause, before, after in told)
     has_moved = per_query["outcome"].isin(["win", "loss", "regression"]).to_numpy()
     before, after = (per_query[name].fillna(0).tolist() for name in RANKS)
     return [
         (f"rank {a}→{b or 'miss'}" if a else f"miss→rank {b}") + suffix if moved else ""
         for moved, a, b in zip(has_moved, before, after, strict=True)
     ]
-
-
-def _deltas(
-    scores: pd.DataFrame,
-    rows: Rows,
-    run_ids: tuple[str, str],
-    primary: tuple[str, ...],
-    cluster: str | None,
-    declared: MetricTable,
-    level: float | None,
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame, Codes | None, float]:
-    """Return scores of both runs, `Comparison.deltas`, how each query ended, its group, the level.
-
-    Scores are of the queries that both runs were asked. Values of the baseline are lost where the
-    candidate failed or was not asked.
-    """
-    names = metric_columns(scores)
-    place = np.minimum(rows.state[rows.places(scores.reset_index())], 2)
-    ended = np.array(["scored", "failed", "missing"])[place]
-    ids = [scores.index, scores["run_id"].astype("str")]
-    aligned = align(scores, names, [*run_ids], declared)
-    a, b = (aligned.frame(run_id) for run_id in run_ids)
-    # scores that other tools stored have no row for a query that was not asked
-    states = pd.Series(ended, ids).unstack().reindex(index=a.index, columns=run_ids)
-    states = states.fillna("missing")
-    was_asked, has_failed = states.to_numpy() != "missing", states.to_numpy() == "failed"
-    is_lost = ~was_asked[:, [1]] | (has_failed[:, [1]] & b.isna())
-    n_lost = (a.notna() & is_lost & was_asked[:, [0]]).sum()
-    in_both = was_asked.all(axis=1)
-    clusters = query_clusters(rows.golden, a.index, cluster)
-    groups = None if clusters is None else clusters[in_both]
-    a, b = a.loc[in_both], b.loc[in_both]
-    if level is None:
-        of_a, of_b = (side[list(primary)].to_numpy("float64") for side in (a, b))
-        level = level_together(of_a, of_b, list(map(declared.describe, primary)), groups)
-    table = paired_deltas(a, b, primary, declared=declared, groups=groups, level=level)
-    of_baseline, of_candidate = expected_in(aligned, scores, rows).sum(axis=0)
-    table = table.assign(
-        n_lost=n_lost.to_numpy(), n_expected_baseline=of_baseline,
-        n_expected_candidate=of_candidate,
-    )  # fmt: skip
-    # primary metrics first, those without values last
-    order = np.lexsort((~table["is_primary"], table["n"] == 0))
-    states = states.astype("str").set_axis(["state_baseline", "state_candidate"], axis=1)
-    return a, b, table.iloc[order].reset_index(drop=True), states, groups, level

@@ -11,9 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.typing import Codes, Values
-from ragscore.scoring.intervals import (
-    shared_only,
-)
+from ragscore.scoring.intervals import shared_only
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.primary import aspects_of
 from ragscore.stats import minimum_detectable
@@ -159,37 +157,25 @@ def verdicts(found: dict[str, Values], metrics: Sequence[Metric], is_asked: Valu
     return told.where(is_told)
 
 
-def tails(first: pd.DataFrame, second: pd.DataFrame, declared: MetricTable) -> pd.DataFrame:
-    """One row per time or cost: 95th percentiles of both runs on the queries that both have."""
-    timed = [name for name in map(str, first) if declared.describe(name).is_timed]
-    is_known = first[timed].notna() & second[timed].notna()
-    sides = {
-        f"p95_{name}": side[timed].where(is_known).quantile(0.95).to_numpy("float64")
-        for name, side in (("baseline", first), ("candidate", second))
-    }
-    return pd.DataFrame({"metric": pd.Series(timed, dtype="str"), **sides})
-
-
 def aspects(deltas: pd.DataFrame, declared: MetricTable = TABLE) -> pd.DataFrame:
     """One row per aspect that decides: its `metrics` (joined by a comma), `verdict`, `sentence`.
 
     The metrics of refusals trade against each other, and have one verdict together.
     """
-    rows = deltas[deltas["verdict"].notna().to_numpy()].set_index("metric")
-    found = []
-    for aspect, names in aspects_of(rows.index).items():
-        told = rows.loc[list(names)]
-        words_of = dict(zip(names, told["verdict"], strict=True))
-        word, sentence = told["verdict"].iloc[0], ""
+    told = deltas[deltas["verdict"].notna().to_numpy()].to_dict("records")
+    rows, found = {row["metric"]: row for row in told}, []
+    for aspect, names in aspects_of(rows).items():
+        own = rows[names[0]]
+        word, low, high = own["verdict"], own["low"], own["high"]
         if len(names) > 1:
-            is_lower = np.array([declared.describe(name).better == "lower" for name in names])
-            gains = dict(zip(names, told["delta"].mask(is_lower, -told["delta"]), strict=True))
-            word, sentence = joint_word(words_of, gains)
-        elif word == UNSURE and np.isnan(told["low"].iloc[0]):
-            sentence = f"{told['n'].iloc[0]} queries are too few for an interval"
+            is_lower = {name: declared.describe(name).better == "lower" for name in names}
+            gains = {name: -rows[name]["delta"] if is_lower[name] else rows[name]["delta"]
+                     for name in names}  # fmt: skip
+            word, sentence = joint_word({name: rows[name]["verdict"] for name in names}, gains)
+        elif word == UNSURE and np.isnan(low):
+            sentence = f"{own['n']} queries are too few for an interval"
         else:
-            low, high = told[["low", "high"]].iloc[0]
             sentence = f"the difference lies between {low:+.3g} and {high:+.3g}"
         found.append((aspect, ", ".join(names), word, sentence))
     columns = ["aspect", "metrics", "verdict", "sentence"]
-    return pd.DataFrame(found, columns=columns).astype("str")
+    return pd.DataFrame(found, columns=columns, dtype="str")

@@ -251,7 +251,7 @@ def _check(cmp: Comparison, max_drop: object, known: Mapping[str, Any]) -> None:
         metric = declared.describe(label) if label in known else declared.parse(label).metric
         if metric.better not in ("higher", "lower"):
             raise DataError(
-                f"nobody said whether {label} is better higher or lower", field="max_drop",
+                f"it is not declared whether {label} is better higher or lower", field="max_drop",
                 allowed=f"ev.with_columns(frame, {label!r}, better='higher')",
             )  # fmt: skip
         if label != name and not metric.is_timed:

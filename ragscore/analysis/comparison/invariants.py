@@ -112,15 +112,16 @@ def check_recorded(
     parts
         By run the components `judge_fingerprint` and `fields` of its provenance, or the first.
     """
-    remedy = ": judge both runs alike, name metrics that no judge measures"
+    remedy = "runs judged alike, metrics that no judge measures"
     found = check_provenance(parts, columns, ignore, remedy=remedy)
     a, b = (relevant(one, columns)["judge_fingerprint"] for one in parts.values())
     if unstated := sorted(
-        f"{name.removeprefix('x_')} of the judge of {criterion}"
+        f"the {name.removeprefix('x_')} for {criterion}"
         for criterion, name in _settings_stated(a) ^ _settings_stated(b)
         if criterion in a and criterion in b
     ):
-        warn(f"only one of two runs states {name_list(unstated)}: their judges may differ")
+        both = " and ".join(parts)
+        warn(f"only one of {both} states {name_list(unstated)}: their judges may differ")
     rows = found[found["component"].eq("fields").to_numpy()].assign(state="differs")
     return rows.rename(columns={"component": "name"})[list(COLUMNS)].astype("str")
 

@@ -47,6 +47,13 @@ NO_RANKS = {
 OWN_JSON = "cmp.to_json(), with a profile cmp.to_json(own=True)"
 
 
+class Counts(dict[str, int]):
+    """Number by outcome, 0 for an outcome that is not listed."""
+
+    def __missing__(self, outcome: str) -> int:
+        return 0
+
+
 @dataclass(frozen=True, repr=False, kw_only=True)
 class RankChanges:
     """What changed between the ranks of two runs: what a `Comparison` has without any test."""
@@ -73,9 +80,9 @@ class RankChanges:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of queries by outcome; outcomes that no query had are left out."""
+        """Number of queries by outcome; an outcome that no query had is not listed, and is 0."""
         found = self.per_query["outcome"].value_counts()
-        return {outcome: int(found[outcome]) for outcome in OUTCOMES if outcome in found}
+        return Counts({outcome: int(found[outcome]) for outcome in OUTCOMES if outcome in found})
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -324,7 +331,11 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
 
     def notes(self) -> Notes:
         """Return in lines the outcomes, how they were matched, and how to read the table."""
-        return Notes("\n".join([self._headline(), *self._shown()[1].splitlines()]))
+        is_told = self.invariants["state"].eq("differs") & self.invariants["name"].ne("mode")
+        differing = self.invariants.loc[is_told, "name"].unique()  # a mode may be what is compared
+        told = f"The runs differ in {', '.join(differing)}: see .invariants."
+        lines = [self._headline(), *[told] * bool(len(differing)), *self._shown()[1].splitlines()]
+        return Notes("\n".join(lines))
 
     def _parts(self) -> list[str | Table]:
         title = f"{self.candidate} (candidate) against {self.baseline} (baseline)"

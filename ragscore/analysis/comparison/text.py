@@ -65,7 +65,7 @@ def shown_deltas(deltas: pd.DataFrame, confidence: float) -> tuple[pd.DataFrame,
     if is_joint:
         notes.append(
             f"The intervals of the first {n_told} metrics are wider ({100 * confidence:.3g} %), so"
-            " that all of them hold in 95 % of cases. All others are 95 % intervals of their own."
+            " that all of them hold in 95 % of cases. Any other is a 95 % interval by itself."
         )
     if n_more := len(known) - len(rows):
         notes.append(f"{plural(n_more, 'more metric')} in .deltas.")
@@ -169,9 +169,9 @@ def changed_queries(per_query: pd.DataFrame) -> pd.DataFrame:
 
 def describe_matching(level: Level, k: int | None) -> str:
     """Return the match level, the largest rank of a hit (k None: any), and why no finer level."""
-    within = "" if k is None else f"; a hit is one of rank ≤ {k}"
-    finer = f" Nothing finer: {level.left_out}." if level.left_out else ""
-    return f"Matched by {MATCHED_BY[level.name]}{within}.{finer}"
+    within = "" if k is None else f" Hits are ranks 1 to {k}."
+    finer = f" Not by {level.left_out}." if level.left_out else ""
+    return f"Matched by {MATCHED_BY[level.name]}.{within}{finer}"
 
 
 def in_words(label: str) -> str:

@@ -1,8 +1,8 @@
-from . import knowledge_gain
 from .agents import calls, conversations
 from .answers import behaviour, nuggets
 from .corpora import lint_chunks, needle_set
 from .document_versions import freshness
+from .gains import knowledge_gain
 from .harness_files import event_log
 from .paraphrase_groups import paraphrases
 from .retriever_report import retrievers

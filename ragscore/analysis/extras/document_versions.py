@@ -121,8 +121,8 @@ def freshness(
             name_list(frame["doc_id"].dropna().unique()[:3]) for frame in (hits, documents)
         )
         warn(
-            "the documents frame has no document of any hit, so that none can be stale: the hits"
-            f" have {found}, the documents are {listed}"
+            "the documents frame names no document of any hit, so no hit can be stale: hits are of"
+            f" {found}, the frame has {listed}"
         )
     responses, is_stale = results.responses.reset_index(drop=True), hits["replaced_by"].notna()
     flags = pd.DataFrame({

@@ -19,7 +19,7 @@ from ragscore.analysis.aggregates import aggregate, aggregate_rows, harness_of, 
 from ragscore.analysis.extras.runs import indexed_types
 from ragscore.frames.data import DataError, Golden, Results, empty, records_of
 from ragscore.io.files import check_one_run, write_json
-from ragscore.scoring.metrics import TABLE, MetricTable
+from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.readings import (
     HARNESSES,
     Harness,
@@ -201,7 +201,6 @@ def event_log(
     conversation_id: str | None = None,
     tolerances: Mapping[str, float] | None = None,
     occurred_at: datetime | None = None,
-    declared: MetricTable = TABLE,
 ) -> int:
     """Append metrics to an event log.
 
@@ -220,11 +219,10 @@ def event_log(
         Joins the events of one evaluation; by default the run's id. Deltas need one.
     tolerances
         Metric -> how much worse it may become (an absolute difference; below 0 counts as 0) before
-        `regressed` is true. Metrics without a tolerance never regress.
+        `regressed` is true. Metrics without a tolerance never regress; of columns of your own,
+        higher is better.
     occurred_at
         The time of the events, with a time zone; by default now.
-    declared
-        What is known of columns of your own, as an evaluation has it.
 
     Returns
     -------
@@ -241,7 +239,7 @@ def event_log(
     at = time.time() if occurred_at is None else occurred_at.timestamp()
     events = [
         {"version": VERSION, "occurred_at_millis": round(at * 1000), "tick": next(_TICKS)} | event
-        for event in _events(table, conversation_id, tolerances or {}, declared)
+        for event in _events(table, conversation_id, tolerances or {})
     ]
     lines = [json.dumps(
         {name: value for name, value in event.items() if value is not None},
@@ -258,10 +256,7 @@ def event_log(
 
 
 def _events(
-    table: pd.DataFrame,
-    conversation_id: str | None,
-    tolerances: Mapping[str, float],
-    declared: MetricTable,
+    table: pd.DataFrame, conversation_id: str | None, tolerances: Mapping[str, float]
 ) -> list[dict[str, Any]]:
     """Return the conversation and the payload of each event."""
     rows, columns = records_of(table), list(table.columns)
@@ -287,7 +282,7 @@ def _events(
         raise DataError(
             "deltas belong to no run in particular", field="conversation_id", allowed="a text"
         )
-    lower = {one for one in table["metric"] if declared.describe(one).better == "lower"}
+    lower = {one for one in table["metric"] if TABLE.describe(one).better == "lower"}
     return [
         {
             "conversation_id": conversation_id, "kind": DIFF, "metric": row["metric"],

@@ -136,8 +136,8 @@ def paraphrases(ev: Any, *, narrow: int | None = None, pool: int | None = None) 
     cut_short = [str(run_id) for run_id, rank in deepest.items() if rank < pool]
     if cut_short:
         warn(
-            f"the candidate pool of {', '.join(cut_short)} may be cut short: no hit at rank {pool};"
-            " Missing may be MisRanked further down"
+            f"the candidate pool of {', '.join(cut_short)} may be cut short: no query has a hit at"
+            f" rank {pool}; a target that is Missing may be MisRanked further down"
         )
     rows = rows.assign(
         recall_narrow=near, recall_pool=deep, answer_ok=rows["answer_checks_all"],

@@ -113,7 +113,7 @@ def traces(results: Results) -> pd.DataFrame:
     """
     responses = results.responses
     if "x_n_spans" not in responses:
-        raise DataError("no traces", field="responses", allowed="results that were read of spans")
+        raise DataError("no traces", field="responses", allowed="results read from spans of traces")
     columns = ["run_id", "query_id", "query", "conversation", "turn", "x_n_spans", "x_n_orphans"]
     of_run = responses.reindex(columns=columns).groupby("run_id", observed=False)
     calls = pd.DataFrame(columns=["run_id", "query_id", "n_hits"])

@@ -152,7 +152,7 @@ def curves_of(
     if not right_by:
         raise DataError(
             "no metric says which answers are right", field="right",
-            allowed="scores with answer_checks, or right='hit@5'",
+            allowed="right='hit@5'; or must_contain in the golden set, or judged answers",
         )  # fmt: skip
     if refusals == "replaced" and not declared.label_of(metric).is_ranking:
         raise DataError(
@@ -180,9 +180,9 @@ def curves_of(
     has_curve = (n["scored"] > 0) & ~n.index.isin(list(mixed))
     if without := n.index[~has_curve].tolist():
         warn(
-            f"no curve for {name_list(without)}: their top hits have no score, or scores of several"
-            " kinds, or no query is labelled as answerable or not, and known to be answered right"
-            " or wrong"
+            f"no curve for {name_list(without)}: a curve needs top hits with scores, not of several"
+            " kinds, and queries labelled as answerable or not, with answers known to be right or"
+            " wrong"
         )
     n = n[has_curve]
     curve = _curve(top[counted & top["run_id"].isin(n.index)], n)

@@ -257,7 +257,7 @@ def score_diff(
         agreed(JUDGES, {run: str(told[run]) or None for run in (a, b)}, JUDGES, allow_different)
     names = metric_columns(scores)
     of_a, of_b = (values_of(scores, run, names) for run in (a, b))
-    changes = value_changes(scores, a, b, names, declared, keeps_equal=True)
+    changes = value_changes(of_a, of_b.reindex(of_a.index), declared, keeps_equal=True)
     if results is not None:
         judges = judges_of_scores(results)
         parts = {run: {JUDGES: judges.get(run, {})} for run in (a, b)}

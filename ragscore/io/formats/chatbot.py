@@ -27,12 +27,11 @@ from ragscore.io.files import check_one_run, read_text, write_json, write_lines,
 from ragscore.io.formats.fields import (
     RUN_LEVEL,
     aggregate,
-    flat_fields,
     golden_rows,
     json_object,
-    leaves,
-    named_fields,
-    object_of,
+    objects_in,
+    placed,
+    rows_of,
     written_rows,
 )
 from ragscore.io.golden_read import TAG_FIELDS, golden_of
@@ -42,10 +41,13 @@ from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
     READ,
     as_time,
-    by_query,
     escape_key,
     flatten,
+    grouped,
     is_int,
+    leaves,
+    objects_of,
+    plain_values_of,
     row_dicts,
     unflatten,
 )
@@ -78,6 +80,7 @@ JUDGES = {"groundedness": "judge_groundedness", "correctness": "judge_correctnes
 CLAIMS = {"supported_claims": "supported", "unsupported_claims": "unsupported"}
 FLAGS = ("scope_miss", "attribution_hit")  # stored metrics that are true or false there
 CUT_LENGTHS = range(195, 206)  # a text that the harness cut to 200 characters, with its ellipsis
+ELLIPSIS = "..."
 DESCRIPTION = "## Run Description"
 NO_DESCRIPTION = "No description provided"  # written there when nobody gave one
 NUMBERS = (bool, int, float, NoneType)
@@ -290,10 +293,12 @@ def _columns(case: Level) -> Frames:
 def _is_cut(texts: pa.Array) -> pa.Array:
     n = pc.utf8_length(texts)
     is_long = pc.and_(pc.greater_equal(n, CUT_LENGTHS.start), pc.less(n, CUT_LENGTHS.stop))
-    return pc.and_(pc.ends_with(texts, "..."), is_long)
+    return pc.and_(pc.ends_with(texts, ELLIPSIS), is_long)
 
 
-def write_chatbot(results: Results, folder: str | Path, golden: Golden | None = None) -> Path:
+def write_chatbot(
+    results: Results, folder: str | Path, golden: Golden | None = None, text: int | None = 200
+) -> Path:
     """Write one run as a chatbot's run folder: `results.jsonl`, `config.json` and `metrics.json`.
 
     A run that was loaded from such a folder is written with the same objects again, unknown fields
@@ -311,6 +316,9 @@ def write_chatbot(results: Results, folder: str | Path, golden: Golden | None = 
         Created if it isn't there.
     golden
         Says of which queries an answer is `abstention.hallucinated`: of those to be refused.
+    text
+        Longer texts of hits are cut to so many characters, as that harness does; None keeps them
+        whole.
 
     Returns
     -------
@@ -320,31 +328,29 @@ def write_chatbot(results: Results, folder: str | Path, golden: Golden | None = 
     ------
     DataError
         `results` holds no run or more than one.
+
+    Warns
+    -----
+    UserWarning
+        Counts the texts that are cut.
     """
     check_one_run(results)
     folder = Path(folder)
-    rows = {
-        name: {} if (frame := getattr(results, name)) is None else by_query(frame)
-        for name in ("hits", "citations", "judgments", "reported")
-    }
-    run, responses = next(row_dicts(results.runs)), results.responses.drop(columns="run_id")
+    run, responses = next(row_dicts(results.runs)), results.responses
     stated = json.loads(run.get("config", "null"))
     config = ({"k": run["k"]} if "k" in run else {}) | (stated or {})
     if config and "x_config.json" not in responses:
-        text = json.dumps(config, ensure_ascii=False)
-        responses = responses.assign(**{"x_config.json": text})
+        of_rows = json.dumps(config, ensure_ascii=False)
+        responses = responses.assign(**{"x_config.json": of_rows})
     if golden is not None and "refused" in responses:
         is_answered = ~responses["refused"] & responses["query_id"].isin(golden._refusals)
         is_known = responses["refused"].notna()
-        responses["x_abstention.hallucinated"] = is_answered.where(is_known)
-    cases = [
-        _case(one, **{name: of.get(one["query_id"], []) for name, of in rows.items()})
-        for one in row_dicts(responses)
-    ]
-    write_lines(folder / "results.jsonl", cases)
+        responses = responses.assign(**{"x_abstention.hallucinated": is_answered.where(is_known)})
+    hits = _cut(results.hits, text, folder)
+    write_lines(folder / "results.jsonl", _written_cases(responses, hits, results))
     if stated is not None:
         write_json(folder / "config.json", stated, indent=2)
-    if metrics := _metrics(run, rows["reported"].get(RUN_LEVEL, [])):
+    if metrics := _metrics(run, rows_of(results, "reported")):
         write_json(folder / "metrics.json", metrics, indent=2)
     if "note" in run:
         title = f"# Evaluation Run Summary\n\n**Run ID**: `{run['run_id']}`\n\n"
@@ -352,54 +358,70 @@ def write_chatbot(results: Results, folder: str | Path, golden: Golden | None = 
     return folder
 
 
-def _case(
-    response: Record,
-    hits: list[Record],
-    citations: list[Record],
-    judgments: list[Record],
-    reported: list[Record],
-) -> Record:
-    """Return one row of `results.jsonl`."""
-    fields = flat_fields(response, RESPONSE)
-    said = [name for name in ("x_question", "x_answer", "x_error") if name in fields]
-    case: Record = {
-        "test_case_id": response["query_id"],
-        **{name: fields.pop(name) for name in said},
-        "references": [object_of(row, REFERENCE) for row in citations],
-        "retrieved_chunks": [object_of(row, CHUNK) for row in hits],
-        **fields,
-    }
-    for name in [name for name in response if name.startswith("latency_")]:
-        case[f"latency.{name.removeprefix('latency_')}"] = response[name]
+def _cut(hits: pd.DataFrame, text: int | None, folder: Path) -> pd.DataFrame:
+    """Return hits whose texts are cut to so many characters, and an ellipsis."""
+    if text is None or "text" not in hits:
+        return hits
+    is_long = hits["text"].str.len().gt(text + len(ELLIPSIS))
+    if is_long.any():
+        warn(f"{folder}: {is_long.sum():,} texts cut to {text} characters; text=None keeps them")
+    return hits.assign(text=hits["text"].mask(is_long, hits["text"].str[:text] + ELLIPSIS))
+
+
+def _written_cases(responses: pd.DataFrame, hits: pd.DataFrame, results: Results) -> list[Record]:
+    """Return the rows of `results.jsonl`."""
+    ids, judgments = responses["query_id"], rows_of(results, "judgments")
+    of_judges = judgments.reindex(columns=["query_id", *(column for column, _ in COST.values())])
+    reported = rows_of(results, "reported")
+    phases = [name for name in map(str, responses) if name.startswith("latency_")]
+    names = {f"latency.{name.removeprefix('latency_')}": (name, "number") for name in phases}
+    fields = placed(responses, RESPONSE | names)
+    first = [name for name in ("x_question", "x_answer", "x_error") if name in fields]
+    columns = {"x_test_case_id": ids.tolist()} | {name: fields[name] for name in first}
+    for name, frame, of in (
+        ("x_references", rows_of(results, "citations"), REFERENCE),
+        ("x_retrieved_chunks", hits, CHUNK),
+    ):
+        lists = grouped(frame["query_id"], objects_in(frame, of))
+        columns[name] = [lists.get(one, []) for one in ids]
     for name, criterion in JUDGES.items():
-        judge = _judge([row for row in judgments if row["criterion"] == criterion], criterion)
-        case |= {f"{name}.{escape_key(field)}": value for field, value in judge.items()}
-    for row in judgments:
-        case |= {f"cost.{name}": value for name, value in named_fields(row, COST).items()}
-    for row in reported:
-        value, metric = row.get("value"), row["metric"]
-        is_flag = metric in FLAGS and value is not None
-        case[f"retrieval_metrics.{escape_key(metric)}"] = bool(value) if is_flag else value
-    return unflatten(case)
+        judges = _judges(judgments[judgments["criterion"] == criterion])
+        columns[f"x_{name}"] = [judges.get(one) for one in ids]
+    for name, (column, _) in COST.items():
+        of_query = of_judges.dropna(subset=column).drop_duplicates("query_id", keep="last")
+        columns[f"x_cost.{name}"] = _of_queries(of_query, column, ids)
+    for metric, rows in reported[reported["query_id"] != RUN_LEVEL].groupby("metric", sort=False):
+        values = _of_queries(rows, "value", ids)
+        if metric in FLAGS:
+            values = [None if one is None else bool(one) for one in values]
+        columns[f"x_retrieval_metrics.{escape_key(str(metric))}"] = values
+    return objects_of(columns | fields)
 
 
-def _judge(judgments: list[Record], criterion: str) -> Record:
-    """Return one judge's object: its score and reasoning, and its claims."""
-    judge: Record = {}
-    for row in judgments:
-        if row["item"] == "":
-            judge |= object_of(row, JUDGMENT)
-    judge.pop("prompt_version", None)  # it stands in config.json
-    if judge and criterion == "judge_groundedness":
+def _of_queries(rows: pd.DataFrame, column: str, ids: pd.Series) -> list[Any]:
+    return plain_values_of(rows.set_index("query_id")[column].reindex(ids))
+
+
+def _judges(judgments: pd.DataFrame) -> dict[str, Record]:
+    """Return the object of one judge for each query: its score and reasoning, and its claims."""
+    whole = judgments[judgments["item"] == ""]
+    objects = objects_in(whole.drop(columns="x_prompt_version", errors="ignore"), JUDGMENT)
+    judges = dict(zip(whole["query_id"], objects, strict=True))
+    if whole["criterion"].eq("judge_groundedness").any():
+        claims = judgments.reindex(columns=["query_id", *CLAIM])
         for key, verdict in CLAIMS.items():
-            judge[key] = [row["item_text"] for row in judgments if row.get("verdict") == verdict]
-    return judge
+            texts = claims[claims["verdict"] == verdict].groupby("query_id")["item_text"].agg(list)
+            for query_id, judge in judges.items():
+                judge[key] = texts.get(query_id, [])
+    return judges
 
 
-def _metrics(run: Record, reported: list[Record]) -> Record:
+def _metrics(run: Record, reported: pd.DataFrame) -> Record:
     """Return the content of `metrics.json`; empty if the run has nothing for it."""
-    fields = flat_fields(run, {"config_hash": ("config_hash", "text")})
-    fields |= {f"x_aggregate_metrics.{row['metric']}": row.get("value") for row in reported}
+    fields = {name: one for name, one in run.items() if name == "config_hash" or name[:2] == "x_"}
+    of_run = reported[reported["query_id"] == RUN_LEVEL]
+    values = zip(of_run["metric"], plain_values_of(of_run["value"]), strict=True)
+    fields |= {f"x_aggregate_metrics.{metric}": value for metric, value in values}
     if not fields:
         return {}
     whole = {"run_id": str(run["run_id"]), "aggregate_metrics": {}} | unflatten(fields)

@@ -2,24 +2,19 @@
 
 Other tools know documents by one id, take each document once in a list, and have one grade for it.
 Here hits and targets become such lists, or an error names the row that can't. ranx, ir_measures and
-RAGAS take frames. The TREC RAG track has answers that cite documents, as JSON lines: run_id,
-topic_id, topic, references (passage ids in order), answer [{text, citations: [index into
-references]}]. It can't say that a system refused: `refused` stays unknown.
+RAGAS take frames.
 """
 
 import csv
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.data import Golden, Results
 from ragscore.frames.errors import check_choice
 from ragscore.frames.kinds import refuse_rows
 from ragscore.io.files import write_text
-from ragscore.io.importers import results_of_rows
-from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
-from ragscore.io.values import is_int
+from ragscore.io.tables import CELL
 
 ID_COLUMNS = {"doc": "doc_id", "chunk": "chunk_id"}
 
@@ -62,7 +57,7 @@ def write_fields(
     for name in [one for one in frame if one in ("query_id", "doc", "run_id")]:
         ids = frame[name].astype("str")
         is_bad = ids.str.contains(cuts) | (ids == "")
-        refuse_rows(ids, is_bad.to_numpy(), "file", "ids without what parts the fields of a line")
+        refuse_rows(ids, is_bad.to_numpy(), "file", "ids without the sign between the fields")
     lines = frame.to_csv(
         sep=delimiter, header=False, index=False, quoting=csv.QUOTE_NONE, lineterminator="\n"
     )
@@ -165,82 +160,30 @@ def to_ragas(results: Results, golden: Golden | None = None) -> pd.DataFrame:
     reference_context_ids (chunk ids of grade ≥ 1, else documents'). None = not known. Columns
     without any known value are left out. A failed query has no response.
     """
-    keys = ["run_id", "query_id"]
-    rows = results.responses[keys].astype("str")
-    hits = results.hits.astype({"run_id": "str"}).sort_values([*keys, "rank"], kind="stable")
-    found = {
-        "user_input": results.responses["query"],
-        "response": results.responses.get("answer"),
-        "retrieved_contexts": _lists(hits, keys, ["text"], rows),
-        "retrieved_context_ids": _lists(hits, keys, ["chunk_id", "doc_id"], rows),
-    }
+    hits = results.hits.sort_values("rank", kind="stable")
+    rows = results.responses.reindex(columns=["run_id", "query_id", "query", "answer"])
+    rows = rows.rename(columns={"query": "user_input", "answer": "response"})
+    parts = {"retrieved_contexts": _lists(hits, CELL, "text")}
+    parts["retrieved_context_ids"] = _lists(hits, CELL, "chunk_id", "doc_id")
     if golden is not None:
-        known = golden.queries.set_index("query_id").reindex(rows["query_id"])
-        found["reference"] = known.get("reference_answer")
         targets = golden.targets[golden.targets["grade"] > 0]
-        ids = _lists(targets, ["query_id"], ["chunk_id", "doc_id"], rows)
-        found["reference_context_ids"] = ids
-    for name, values in found.items():
-        if values is not None and any(isinstance(one, (str, list)) for one in values):
-            plain = [one if isinstance(one, (str, list)) else None for one in values]
-            rows[name] = pd.Series(plain, index=rows.index, dtype=object)
-    return rows
+        once = targets.drop_duplicates(
+            ["query_id", *targets.columns.intersection(["chunk_id", "doc_id"])]
+        )
+        queries = golden.queries.set_index("query_id")
+        parts["reference"] = queries.reindex(columns=["reference_answer"]).iloc[:, 0]
+        parts["reference_context_ids"] = _lists(once, CELL[1:], "chunk_id", "doc_id")
+    for name, found in parts.items():
+        rows = rows.join(found.rename(name), on=[*map(str, found.index.names)])
+    plain = rows.astype(object).where(rows.notna(), None)
+    return plain.dropna(axis="columns", how="all")
 
 
-def _lists(
-    frame: pd.DataFrame, keys: list[str], names: list[str], rows: pd.DataFrame
-) -> list[list[str] | None]:
-    """Return for each of `rows` its values of the first of these columns that has any, or None."""
-    found: dict[Any, list[str]] = {}
-    for name in reversed([name for name in names if name in frame]):
-        once = [*keys, *(["rank"] if "rank" in frame else []), name]
-        present = frame.dropna(subset=[name]).drop_duplicates(once)
-        found |= present.groupby(keys, observed=True, sort=False)[name].agg(list).to_dict()
-    of_rows = rows[keys].itertuples(index=False, name=None)
-    return [found.get(one if len(keys) > 1 else one[0]) for one in of_rows]
-
-
-# Answers of the TREC RAG track
-
-RAG_FIELDS = ("run_id", "topic_id", "topic", "references", "answer")
-
-
-def read_trec_rag(path: Path, strict: bool) -> Results:
-    """Read the runs of one file: references are hits, citations of sentences are `citations`."""
-    problems = Problems(path, strict)
-    rows = [_row(row, problems) for row in json_rows(path, problems)]
-    if not rows:
-        raise DataError("no answer in the file", file=path, allowed=", ".join(RAG_FIELDS))
-    called = {"query_id": "topic_id", "query": "topic", "doc_id": "references"}
-    return results_of_rows(rows, path.name, problems, called=called)
-
-
-def _row(row: Row, problems: Problems) -> dict[str, Any]:
-    """Return a line with our names; the sentences are `x_answer.json`.
-
-    A citation that points beyond the references has only its marker.
-    """
-    values = row.values
-    answer, names = values.get("answer") or [], values.get("references") or []
-    names = names if isinstance(names, list) else [names]
-    if not isinstance(answer, list) or not all(isinstance(one, dict) for one in answer):
-        problems.reject(answer, row.line, "answer", "a list of mappings")
-        answer = []
-    texts = [str(as_text(one.get("text")) or "").strip() for one in answer]
-    cited = [(n, one) for n, sentence in enumerate(answer, 1)
-             for one in sentence.get("citations") or ()]  # fmt: skip
-    if not all(is_int(one) for _, one in cited):
-        allowed = "lists of indices into references, from 0"
-        problems.reject([one for _, one in cited], row.line, "answer.citations", allowed)
-        cited = []
-    known = dict(enumerate(names))
-    extra = {name: one for name, one in values.items() if name not in RAG_FIELDS}
-    return {
-        "line": row.line, "run_id": values.get("run_id"), "query_id": values.get("topic_id"),
-        "query": values.get("topic"), "answer": " ".join(texts) or None, "doc_id": names,
-        "citations": [
-            {"position": at, "marker": f"[{one}]", "x_sentence": n, "doc_id": as_id(known.get(one))}
-            for at, (n, one) in enumerate(cited, 1)
-        ],
-        "extra": extra | {"answer": answer or None},
-    }  # fmt: skip
+def _lists(frame: pd.DataFrame, keys: list[str], *names: str) -> pd.Series:
+    """Return the values of each list, from the first of these columns that has some in it."""
+    lists = pd.Series(dtype=object, index=frame[keys].head(0).set_index(keys).index)
+    for name in [one for one in names if one in frame]:
+        known = frame.dropna(subset=[name]).astype(dict.fromkeys(keys, "str"))
+        found = known.groupby(keys, sort=False)[name].agg(list)
+        lists = lists.combine_first(found)
+    return lists

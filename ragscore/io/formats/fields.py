@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results, from_records
+from ragscore.frames.data import DataError, Golden, Results, empty, from_records
 from ragscore.io.cells import own_columns_of, run_name_of
 from ragscore.io.detect import Sample
 from ragscore.io.frames_in import json_value
@@ -29,9 +29,10 @@ from ragscore.io.values import (
     FieldReader,
     as_json,
     by_query,
-    escape_key,
     flatten,
     nested_of,
+    objects_of,
+    plain_values_of,
     row_dicts,
     unflatten,
 )
@@ -60,39 +61,31 @@ def take_columns(
     }
 
 
-def named_fields(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
-    """Return the columns that a row has, under their names in the file."""
-    return {name: row[column] for name, (column, _) in fields.items() if column in row}
+def placed(frame: pd.DataFrame, fields: Fields) -> dict[str, list[Any]]:
+    """Return the columns of fields, and those of one's own, each by its place behind `x_`.
 
-
-def flat_fields(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
-    """Return the fields of a row and those of one's own, each by its place behind `x_`.
-
-    `values.unflatten` makes an object of them.
+    `values.objects_of` makes objects of them.
     """
-    known = {
-        f"x_{name}": WRITE[type](row[column]) if type in WRITE else row[column]
-        for name, (column, type) in fields.items()
-        if column in row
-    }
-    return known | {name: value for name, value in row.items() if name.startswith("x_")}
+    columns = {}
+    for name, (column, type) in fields.items():
+        if column in frame:
+            values, write = plain_values_of(frame[column]), WRITE.get(type)
+            if write is not None:
+                values = [None if one is None else write(one) for one in values]
+            columns[f"x_{name}"] = values
+    own = [name for name in map(str, frame) if name.startswith("x_")]
+    return columns | {name: plain_values_of(frame[name]) for name in own}
 
 
-def object_of(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
-    """Return a row as the object that it was in the file."""
-    return unflatten(flat_fields(row, fields))
+def rows_of(results: Results, kind: str) -> pd.DataFrame:
+    """Return a frame of results, empty where there is none."""
+    frame: pd.DataFrame | None = getattr(results, kind)
+    return empty(kind) if frame is None else frame
 
 
-def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every value of nested objects by its dotted name; cut-offs go up."""
-    if all(name.isdecimal() for name in values):
-        values = dict(sorted(values.items(), key=lambda item: int(item[0])))
-    for name, value in values.items():
-        dotted = prefix + escape_key(name)
-        if isinstance(value, dict) and value:
-            yield from leaves(value, f"{dotted}.")
-        else:
-            yield dotted, value
+def objects_in(frame: pd.DataFrame, fields: Fields) -> list[dict[str, Any]]:
+    """Return rows as the objects that they were in the file."""
+    return objects_of(placed(frame, fields) or {"x_": [None] * len(frame)})
 
 
 RUN_LEVEL = ""  # the query_id of a value that was reported for the whole run

@@ -16,7 +16,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, Results, from_records
 from ragscore.io.cells import run_name_of
 from ragscore.io.files import read_text
-from ragscore.io.formats.fields import aggregate, json_object, leaves
+from ragscore.io.formats.fields import aggregate, json_object
 from ragscore.io.run_file import results_of, run_record
 from ragscore.io.source import (
     Problems,
@@ -26,7 +26,7 @@ from ragscore.io.source import (
     json_fault,
     parse_json,
 )
-from ragscore.io.values import READ
+from ragscore.io.values import READ, leaves
 
 # Number of an aggregate -> our metric, and which statistic of it the number is. There, means are
 # rounded to four decimals, and every query without expected documents should be refused.

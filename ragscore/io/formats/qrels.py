@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden
@@ -19,36 +20,17 @@ from ragscore.frames.kinds import refuse_rows
 from ragscore.io.detect import Sample, sample
 from ragscore.io.files import read_text, write_lines
 from ragscore.io.formats.documents import graded_documents, write_fields
-from ragscore.io.formats.fields import golden_rows
-from ragscore.io.formats.trec import WHOLE, table_of_lines
+from ragscore.io.formats.trec import WHOLE, read_lines
 from ragscore.io.frames_in import Table, record_table
-from ragscore.io.golden_read import golden_of
 from ragscore.io.labels import labels_of
-from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
-from ragscore.io.values import extra_fields, is_int, row_dicts
+from ragscore.io.source import Problems, as_id, as_text, json_rows
+from ragscore.io.values import escape_key, extra_fields, row_dicts
 
 JUDGED = {"query_id": "query", "doc_id": "document", "grade": "grade"}
 """Our name of each field of a line -> what messages call it."""
+_TEXT = {"query": "text"}
 Texts = dict[str, dict[str, Any]]
 """Fields of queries by their id: the text as `text`, and others."""
-
-
-def golden_of_judgements(
-    table: Table, texts: Texts, problems: Problems, absent_docs: str,
-    catalogue: pd.DataFrame | None, file: Any = None,
-) -> Golden:  # fmt: skip
-    """Return a table of judgements as a golden set, with the texts of its queries.
-
-    The id of a query without text stands for it; they are counted if a `file` has texts.
-    """
-    frame, roles = table.frame, dict(JUDGED)
-    if texts:
-        known = record_table([texts.get(one, {}) for one in frame["query"]])
-        frame, roles = frame.join(known.frame), roles | {"query": "text"}
-    if file is not None and (n := frame.loc[~frame["query"].isin([*texts]), "query"].nunique()):
-        found = f"{n} of {frame['query'].nunique()} judged queries have no text in {file}"
-        problems.note(f"{found}; their id stands for it", field="query")
-    return labels_of(replace(table, frame=frame), roles, problems, absent_docs, catalogue)
 
 
 # Lines of TREC and BEIR
@@ -64,8 +46,15 @@ def is_qrels(seen: Sample) -> bool:
 _HEADER = re.compile(rf"\s*(query-id|query_id|qid|topic)\s(?!.*\s{WHOLE}\s*$)", re.IGNORECASE)
 
 
-def read_judgements(path: Path, problems: Problems) -> Table:
-    """Return every judgement of qrels of three or four columns; a header may come first."""
+def read_judgements(
+    path: Path, problems: Problems, absent_docs: str, catalogue: pd.DataFrame | None,
+    texts: Texts, texts_in: Any = None,
+) -> Golden:  # fmt: skip
+    """Read every judgement of three or four columns, with the texts of their queries.
+
+    A header may come first. The id of a query without text stands for it; they are counted if
+    `texts_in` names a file that has texts.
+    """
     first = sample(path).line
     has_header = _HEADER.match(first) is not None
     # BEIR's files have a header, and only tabs part their fields
@@ -73,9 +62,21 @@ def read_judgements(path: Path, problems: Problems) -> Table:
     names = [*JUDGED.values()]
     if len(first.split()) != 3:
         names.insert(1, "iteration")
-    table = table_of_lines(path, names, problems, delimiter)
-    frame = table.frame[[*JUDGED.values()]][int(has_header) :].reset_index(drop=True)
-    return replace(table, frame=frame, lines=table.lines[int(has_header) :])
+
+    def labels(table: Table, of_part: Problems) -> Golden:
+        table = table.part(np.arange(len(table)) > 0) if has_header else table
+        roles, queries = JUDGED, table.frame["query"]
+        if texts:
+            known = record_table([texts.get(one, {}) for one in queries])
+            table, roles = replace(table, frame=table.frame.join(known.frame)), roles | _TEXT
+        if texts_in is not None and (n := queries[~queries.isin([*texts])].nunique()):
+            found = f"{n} of {queries.nunique()} judged queries have no text in {texts_in}"
+            of_part.note(f"{found}; their id stands for it", field="query")
+        every = catalogue if of_part is problems else None
+        return labels_of(table, roles, of_part, absent_docs, every)
+
+    golden: Golden = read_lines(path, names, problems, labels, delimiter)
+    return golden
 
 
 def read_qrels(
@@ -84,9 +85,8 @@ def read_qrels(
 ) -> Golden:  # fmt: skip
     """Read judgements as a golden set; without topics, the id of a query stands for its text."""
     problems = Problems(path, strict)
-    texts = read_topics(Path(topics), problems) if topics is not None else {}
-    table = read_judgements(path, problems)
-    return golden_of_judgements(table, texts, problems, absent_docs, catalogue, topics)
+    texts = {} if topics is None else read_topics(Path(topics), problems)
+    return read_judgements(path, problems, absent_docs, catalogue, texts, topics)
 
 
 def read_beir(
@@ -104,12 +104,13 @@ def read_beir(
     split_file = _split_file(path, split)
     problems = Problems(split_file, strict)
     texts = read_topics(path / "queries.jsonl", problems)
-    table = read_judgements(split_file, problems)
-    if n := len(texts.keys() - {*table.frame["query"]}):
-        found = f"{n} of {len(texts)} queries in queries.jsonl are not judged there and left out"
+    golden = read_judgements(split_file, problems, absent_docs, catalogue, texts, "queries.jsonl")
+    if n := len(texts.keys() - {*golden.queries["query_id"]}):
+        found = f"{n} of {len(texts)} queries in queries.jsonl are left out: not judged there"
         problems.note(found, field="split")
+        golden._problems = problems.frame()
         warn(f"{split_file}: {found}")
-    return golden_of_judgements(table, texts, problems, absent_docs, catalogue, "queries.jsonl")
+    return golden
 
 
 def _split_file(path: Path, split: str | None) -> Path:
@@ -196,17 +197,18 @@ def read_qrels_jsonl(
     path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
 ) -> Golden:
     """Read one query a line; a grade of 0 is judged and not relevant."""
-    problems, rows = Problems(path, strict), list[Row]()
-    for row in json_rows(path, problems):
-        docs = row.values.pop("relevant_docs", None)
-        pairs: Any = docs.items() if isinstance(docs, dict) else [(None, None)]
-        if all(as_id(doc) and is_int(one) and 0 <= one <= HIGHEST_GRADE for doc, one in pairs):
-            rows.append(Row(row.values | ({"expected_doc_ids": docs} if docs else {}), row.line))
-        else:
-            allowed = f"an object {{document: whole grade from 0 to {HIGHEST_GRADE}}}, or {{}}"
-            problems.reject(docs, row.line, "relevant_docs", allowed)
-    known = QRELS_FIELDS | {"expected_doc_ids"}
-    return golden_of(golden_rows(rows, known), problems, absent_docs, catalogue)
+    problems = Problems(path, strict)
+    rows = list(json_rows(path, problems))
+    # no judgements say nothing, where an empty list of documents would say "should refuse"
+    records = [
+        {escape_key(name): one for name, one in row.values.items()}
+        | {"relevant_docs": row.values.get("relevant_docs") or None}
+        for row in rows
+    ]
+    table = record_table(records, str(path), "file", [row.line for row in rows])
+    roles = {"query_id": "query_id", "query": "query", "doc_id": "relevant_docs"}
+    roles |= {one: one for one in ("reference_answer",) if one in table.frame}
+    return labels_of(table, roles, problems, absent_docs, catalogue)
 
 
 # Writers

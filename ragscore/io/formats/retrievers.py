@@ -25,7 +25,7 @@ from ragscore.frames.data import DataError, Golden, Results, conform, records_of
 from ragscore.frames.errors import plural, warn
 from ragscore.io.detect import Sample
 from ragscore.io.files import write_lines
-from ragscore.io.formats.fields import golden_rows, object_of, written_rows
+from ragscore.io.formats.fields import golden_rows, objects_in, placed, rows_of, written_rows
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
     KNOWN_FIELDS,
@@ -34,9 +34,9 @@ from ragscore.io.golden_read import (
     golden_of,
 )
 from ragscore.io.run_records import Fields, Frames, Level, Reader, is_stated
-from ragscore.io.run_write import hit_metadata
+from ragscore.io.run_write import mappings_by, metadata_column
 from ragscore.io.source import Problems, Row, Typos, as_id, as_text, json_rows
-from ragscore.io.values import READ, by_response, row_dicts
+from ragscore.io.values import READ, cells, grouped, objects_of, row_dicts
 
 # Values of an outcome
 OUTCOMES = {"n_hits": "whole", "rank_first_match": "positive", "passed": "flag"}
@@ -80,9 +80,9 @@ def read_retrievers(path: Path, strict: bool) -> Results:
     _warn_of_repeats(path, most)
     if records.n_bare:
         warn(
-            f"{path}: {plural(records.n_bare, 'record')} of outcomes say that there were hits"
-            " (n_hits), and hold none: metrics of hits are 0 there; results.reported has the"
-            " outcomes, and ev.save(path, profile='seed-mcp') counts them"
+            f"{path}: {plural(records.n_bare, 'record')} count hits (n_hits) without listing them;"
+            " hit, mrr, found and passed are scored by the outcomes that they state (passed,"
+            " rank_first_match), other metrics of hits are NaN"
         )
     frames = reader.frames()
     asked = frames["responses"].astype({"run_id": "str"}).groupby("run_id", sort=False)["error"]
@@ -164,17 +164,14 @@ def write_retrievers(results: Results, path: str | Path) -> Path:
     -------
     The file's path; its folder is created.
     """
-    hits = by_response(results.hits)
-    hit_meta = {} if results.hit_meta is None else by_response(results.hit_meta)
-    lines = []
-    for cell, line, outcome in _lines(results, _reported_outcomes(results)):
-        of_rank = hit_metadata(hit_meta.get(cell, []))
-        found = [
-            object_of({"x_metadata": of_rank.get(hit["rank"], {})} | hit, HIT)
-            for hit in hits.get(cell, [])
-        ]
-        lines.append(line | {"hits": found} | outcome)
-    return write_lines(path, lines)
+    columns = placed(results.hits, HIT)
+    metadata = metadata_column(results.hits, rows_of(results, "hit_meta"))
+    columns["x_metadata"] = [one or {} for one in metadata]
+    hits = grouped(cells(results.hits), objects_of(columns))
+    lines = _lines(results, _reported_outcomes(results))
+    return write_lines(
+        path, (line | {"hits": hits.get(cell, [])} | told for cell, line, told in lines)
+    )
 
 
 def write_retriever_summary(
@@ -200,8 +197,7 @@ def write_retriever_summary(
         No rows are given and nothing is reported: the runs come from another kind of file.
     """
     if rows is not None:
-        records = records_of(rows.astype({"run_id": "str"}))
-        outcomes = {(one["run_id"], one["query_id"]): one for one in records}
+        outcomes = dict(zip(cells(rows), records_of(rows), strict=True))
     elif results.reported is not None:
         outcomes = _reported_outcomes(results)
     else:
@@ -224,8 +220,8 @@ def write_retriever_summary(
 
 def _reported_outcomes(results: Results) -> Outcomes:
     """Return the outcome of each response as its file stated it."""
-    cells = {} if results.reported is None else by_response(results.reported)
-    return {cell: {row["metric"]: row.get("value") for row in rows} for cell, rows in cells.items()}
+    told = rows_of(results, "reported")
+    return mappings_by(cells(told), told["metric"], told["value"])
 
 
 def _lines(
@@ -237,8 +233,8 @@ def _lines(
     """
     ks = {str(run["run_id"]): run["k"] for run in row_dicts(results.runs) if "k" in run}
     n_by_text: dict[str, dict[str, int]] = {}
-    for response in row_dicts(results.responses.astype({"run_id": "str"})):
-        run_id, query_id = response["run_id"], response["query_id"]
+    objects = objects_in(results.responses, RESPONSE)
+    for (run_id, query_id), response in zip(cells(results.responses), objects, strict=True):
         if (text := response.get("query")) is None:
             raise DataError(
                 f"response {query_id!r} of {run_id} has no query text",
@@ -254,7 +250,7 @@ def _lines(
         }
         if outcome.keys() & {"n_hits", "passed"}:
             outcome.setdefault("rank_first_match", None)
-        yield (run_id, query_id), line | object_of(response, RESPONSE), outcome
+        yield (run_id, query_id), line | response, outcome
 
 
 # Queries

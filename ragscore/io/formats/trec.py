@@ -6,9 +6,11 @@ that begin with `#`, count for nothing. Lines become a table, which is read as a
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings
 
 import numpy as np
 import pandas as pd
@@ -16,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.data import DataError, Results
-from ragscore.frames.errors import excerpt, warn
 from ragscore.frames.ranking import n_contradicting, rank_hits
 from ragscore.io.detect import Sample
 from ragscore.io.files import line_blocks, text_of
@@ -37,7 +38,6 @@ HIT = {
 """Our name of each field of a line -> what messages call it."""
 WHOLE, _NUMBER = r"[+-]?\d{1,10}", r"[+-]?(?:\d|\.\d|inf|nan)\S*"
 _HIT = re.compile(rf"\S+\s+\S+\s+\S+\s+{WHOLE}\s+{_NUMBER}\s+\S", re.IGNORECASE)
-_SECOND_HIT = rf"^(?:\S+\s+)?\S+\s+\S+\s+{WHOLE}\s+{_NUMBER}\s+\S"
 
 
 def is_run(seen: Sample) -> bool:
@@ -47,18 +47,40 @@ def is_run(seen: Sample) -> bool:
 
 # Lines of fields
 
+HEAD = 1 << 20
+"""Bytes of a large file that are read on their own first."""
 
-def table_of_lines(
-    path: Path, names: list[str], problems: Problems, delimiter: str = "", has_rest: bool = False
-) -> Table:
-    """Return the lines of a file as a table, without blank ones and comments.
 
-    Fields are texts, apart by white space or by a delimiter; the iteration is left out. With
-    `has_rest`, more text may follow the last field: it is the column `rest`. Any other number of
-    fields is a problem.
+def read_lines(
+    path: Path,
+    names: list[str],
+    problems: Problems,
+    read: Callable[[Table, Problems], Any],
+    delimiter: str = "",
+) -> Any:
+    """Return what `read` makes of the lines of a file: a table of texts, the iteration left out.
+
+    Fields are apart by white space or by a delimiter; any other number of them is a problem. Blank
+    lines and comments count for nothing. A large file with a fault at its beginning is refused
+    before the rest of it takes memory.
     """
+    blocks = [*line_blocks(path)]  # the size of the file is checked first
+    if len(blocks) > 1:
+        head, alone = blocks[0][1][:HEAD].rpartition(b"\n")[0], Problems(path, problems.strict)
+        with catch_warnings(action="ignore"):
+            read(_table_of([(1, head)], path, names, alone, delimiter), alone)
+    table = _table_of(blocks, path, names, problems, delimiter)
+    if not len(table):
+        raise DataError("no line of fields", file=path, allowed=", ".join(names))
+    return read(table, problems)
+
+
+def _table_of(
+    blocks: list[tuple[int, bytes]], path: Path, names: list[str], problems: Problems,
+    delimiter: str,
+) -> Table:  # fmt: skip
     n_names, parts = len(names), list[pa.Table]()
-    for begin, block in [*line_blocks(path)]:  # the size of the file is checked first
+    for begin, block in blocks:
         text = pa.scalar(text_of(block, path, begin), pa.large_string())
         lines = pc.ascii_trim_whitespace(pc.split_pattern(text, "\n").values)
         is_row = pc.invert(pc.or_(pc.equal(lines, ""), pc.starts_with(lines, "#")))
@@ -67,27 +89,16 @@ def table_of_lines(
             fields = pc.split_pattern(lines, delimiter)
         else:
             fields = pc.ascii_split_whitespace(lines, max_splits=n_names)
-        n = np.asarray(pc.list_value_length(fields))
-        is_good = (n == n_names) | (has_rest & (n > n_names))
+        is_good = np.asarray(pc.list_value_length(fields)) == n_names
         for at in np.flatnonzero(~is_good)[: MOST_FAULTS + 1]:
             line = lines[at].as_py()
             found = f"{len(line.split(delimiter or None))} columns: {describe(line)}"
             problems.add(found, line=int(number[at]), allowed=", ".join(names))
-        if not is_good.all():
-            fields = fields.filter(is_good)
-        columns = {
-            name: pc.list_element(fields, at)
-            for at, name in enumerate(names)
-            if name != "iteration"
-        }
+        texts = fields.filter(is_good).flatten() if not is_good.all() else fields.flatten()
+        columns = {name: texts[at::n_names] for at, name in enumerate(names) if name != "iteration"}
         if delimiter:
             columns = {name: pc.ascii_trim_whitespace(one) for name, one in columns.items()}
-        if has_rest:
-            rest = pc.list_slice(fields, n_names, n_names + 1, return_fixed_size_list=True)
-            columns["rest"] = rest.flatten()
         parts.append(pa.table(columns | {"line": number[is_good]}))
-    if not any(map(len, parts)):
-        raise DataError("no line of fields", file=path, allowed=", ".join(names))
     table = pa.concat_tables(parts)
     lines = table["line"].to_numpy()
     return replace(arrow_table(table.drop_columns("line"), str(path), "file"), lines=lines)
@@ -97,43 +108,24 @@ def table_of_lines(
 
 
 def read_run(path: Path, strict: bool, ties: str = "file") -> Results:
-    """Read rankings as runs: one run per tag, in order of appearance.
+    """Read rankings as runs: one run per tag, in order of appearance."""
 
-    Text after the tag is cut off, and `problems` counts such lines; a warning shows what is no
-    comment (`#`).
-    """
-    problems = Problems(path, strict)
-    table = table_of_lines(path, [*HIT.values()], problems, has_rest=True)
-    columns = {role: table.frame[name] for role, name in HIT.items() if name in table.frame}
-    if ties != "file":
-        columns.pop("rank")
-    asked = Asked(table, columns, {}, problems, "", roles=HIT)
-    if (rest := table.frame["rest"].dropna()).size:
-        _report_rest(asked, rest)
-    results = of_hits(asked)
-    if ties != "file":
-        results = replace(results, hits=rank_hits(results.hits, ties))
-    elif n := n_contradicting(results.hits):
-        problems.note(
-            f"in {n} lists a hit has a higher score than one ranked before it: the stored ranks"
-            " decide, and ties='trec' ranks by score",
-            field="rank",
-        )
-    return replace(results, problems=problems.frame())
+    def results_of(table: Table, problems: Problems) -> Results:
+        columns = {role: table.frame[name] for role, name in HIT.items() if name in table.frame}
+        if ties != "file":
+            columns.pop("rank")
+        results = of_hits(Asked(table, columns, {}, problems, ""))
+        if ties != "file":
+            results.hits = rank_hits(results.hits, ties)
+        elif n := n_contradicting(results.hits):
+            problems.note(
+                f"in {n} lists a hit has a higher score than one ranked before it: the stored ranks"
+                " decide, and ties='trec' ranks by score",
+                field="rank",
+            )
+        return replace(results, problems=problems.frame())
 
-
-def _report_rest(asked: Asked, rest: Any) -> None:
-    """Report lines that hold two hits, and count those with other text after the tag."""
-    is_second = rest.str.contains(_SECOND_HIT, case=False)
-    column = asked.table.frame["rest"]
-    allowed = "one hit in a line; files that are joined end in a line end"
-    asked.cells.report(column, column.index.isin(rest.index[is_second]), allowed)
-    if len(rest := rest[~is_second]):
-        told = "1 line has" if len(rest) == 1 else f"{len(rest)} lines have"
-        told += " text after the tag, which is left out"
-        asked.problems.note(told, field="tag")
-        if len(words := rest[~rest.str.startswith("#")]):
-            warn(f"{asked.table.name}: {told}, such as {excerpt(words.iloc[0])}")
+    return read_lines(path, [*HIT.values()], Problems(path, strict), results_of)
 
 
 def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:

@@ -7,6 +7,7 @@ beside them columns and metrics of your own.
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
+from operator import methodcaller
 from typing import Any, ClassVar
 
 import numpy as np
@@ -60,8 +61,6 @@ class Metric:
     source
         Of one of your own: a hash of its function, which is its version.
     """
-
-    __module__ = "ragscore"  # pickles name the public class, wherever it is defined
 
     name: str
     formula: str
@@ -309,6 +308,12 @@ class MetricTable(dict[str, Metric]):
             )
         if text in self and self[text].family == "own" and not text.endswith("@k"):
             return Label(text, self[text])
+        if re.fullmatch(r"latency_\w+_ms", text):
+            phase = replace(
+                self["latency_ms"], name=text, formula="elapsed time of this phase",
+                reads=f"responses.{text}", compute=methodcaller("numbers", text),
+            )  # fmt: skip
+            return Label(text, phase)
         found = _LABEL.fullmatch(text)
         parts: dict[str, str | None] = found.groupdict() if found else {"name": text}
         name, given, at = parts["name"] or "", parts.get("given") or "", parts.get("at")
@@ -375,8 +380,10 @@ class MetricTable(dict[str, Metric]):
         DataError
             A name that is declared differently.
         """
-        found = dict(self)
-        for one in metrics:
+        found, more = dict(self), list(metrics)
+        if not more:
+            return self
+        for one in more:
             known = found.setdefault(one.name, one)
             if known != one:
                 told = " and as ".join(

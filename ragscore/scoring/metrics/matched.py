@@ -58,11 +58,14 @@ class MatchedHits:
         return self if k is None else self.made[k]
 
     def score(self, label: Label) -> Values:
-        """Return a metric of each row; NaN where its query has no target."""
+        """Return a metric of each row; NaN where its query has no target, or nothing is known."""
         assert label.metric.compute is not None
         with np.errstate(invalid="ignore", divide="ignore"):
             values = label.metric.compute(self.up_to(label.k), label)
-        return np.where(self.n_judged == 0, np.nan, values)
+        # an outcome tells the rank of the first relevant hit, and no more
+        is_known = self.rows.outcomes["passed"].notna() & (label.metric.base in ("hit", "mrr"))
+        is_unknown = self.rows.has_outcome & ~is_known.to_numpy()
+        return np.where((self.n_judged == 0) | is_unknown, np.nan, values)
 
     def total(self, weights: Any) -> Values:
         """Sum weights over the matched hits of each row."""
@@ -76,7 +79,8 @@ class MatchedHits:
     def first_rank(self) -> Values:
         """The rank of each row's first relevant hit; infinity where there is none."""
         relevant = np.flatnonzero(self.grade > 0)[::-1]  # the last one written is the first
-        first = np.full(self.rows.n, np.inf)
+        stated = self.rows.outcomes["rank_first_match"].to_numpy()
+        first = np.where(stated <= (self.k or np.inf), stated, np.inf)
         first[self.row[relevant]] = self.rank[relevant]
         return first
 
@@ -140,7 +144,7 @@ def _group_rank(hits: MatchedHits) -> Values:
     complete, groups = np.full(rows.n, np.nan), golden.support_groups.drop_duplicates()
     is_relevant = golden.targets["grade"].to_numpy()[hits.met[2]] > 0
     row, rank, target = (one[is_relevant] for one in hits.met)
-    if not rows.reading.groups_only:
+    if not rows.reading.recall_all_needs_groups:
         n_met, last = np.bincount(row, minlength=rows.n), np.zeros(rows.n)
         last[row] = rank  # by row, then rank: the last one written is the last
         is_whole = (n_met > 0) & (n_met == expected.n[rows.query])

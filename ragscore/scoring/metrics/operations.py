@@ -75,6 +75,7 @@ def found(rows: Any) -> Values:
         [rows.n_hits == 0, ~has_forbidden_source(rows), refused],
         np.where(np.isnan(first), np.nan, is_near),
     )
+    result = np.where(rows.has_outcome, rows.outcomes["passed"], result)
     return np.where(is_lost(rows) & (~np.isnan(result) | has_targets(rows)), 0.0, result)
 
 
@@ -159,7 +160,7 @@ def timeout(rows: Any) -> Values:
 )
 @operation("empty", "1 if the query got no hit")
 def empty(rows: Any) -> Values:
-    return rows.n_hits == 0
+    return (rows.n_hits == 0) & ~rows.has_outcome
 
 
 @operation("failed", "1 if the query ended in an error", **always)

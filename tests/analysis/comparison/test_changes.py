@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.analysis.comparison.changes import flips, limits_of, rank_overlap
+from ragscore.analysis.comparison.changes import limits_of, rank_overlap
 from ragscore.analysis.comparison.text import reading_priority
 from ragscore.scoring.metrics import CRITERIA, TABLE
 from ragscore.scoring.metrics.judged import PARTS
 from ragscore.scoring.own import with_own
+from tests.compared import flips_of
 
 # Flips
 
@@ -29,7 +30,7 @@ from ragscore.scoring.own import with_own
     ],
 )
 def test_a_query_flips_from_good_to_bad_or_back(metric, before, after, expected):
-    found = flips(scores_of(metric, a=before, b=after), "a", "b")
+    found = flips_of(scores_of(metric, a=before, b=after))
     assert found["query_id"].tolist() == ["q0", "q1"][: len(expected)]
     assert found["kind"].tolist() == expected
     sides = list(zip(before, after, strict=True))[: len(expected)]
@@ -47,7 +48,7 @@ def test_limits_fit_the_scale_of_a_judge_of_your_own(scale, bad, good):
     declared = TABLE.with_metrics([with_own("mine", "higher", scale)])
     assert limits_of(declared.describe("mine")) == (bad, good)
     scores = scores_of("mine", a=[good, bad - 0.1, bad, scale[1]], b=[bad - 0.1, good, good, bad])
-    found = flips(scores, "a", "b", declared)
+    found = flips_of(scores, declared)
     assert found[["query_id", "kind"]].to_numpy().tolist() == [
         ["q0", "regression"], ["q1", "improvement"],
     ]  # fmt: skip

@@ -11,7 +11,7 @@ import ragscore as rs
 from ragscore.analysis.comparison.changes import rank_overlap
 from ragscore.analysis.comparison.invariants import config_diff
 from tests.compared import compare_runs
-from tests.messages import refused
+from tests.messages import refused, says
 
 
 def test_outcomes_deltas_and_notes(pair):
@@ -23,7 +23,7 @@ def test_outcomes_deltas_and_notes(pair):
     row = cmp.deltas.set_index("metric").loc["hit@1", figures]
     assert row.tolist() == pytest.approx([1 / 3, 2 / 3, 1 / 3, 3, 2, 1, 0])
     content = json.loads(cmp.to_json(), parse_constant=pytest.fail)
-    assert content["counts"] == cmp.counts == {"win": 2, "loss": 1}
+    assert content["counts"] == cmp.counts == {"win": 2, "loss": 1} and cmp.counts["draw"] == 0
     ranks = [(one["rank_baseline"], one["rank_candidate"]) for one in content["per_query"]]
     assert ranks == [(1, 2), (4, 1), (None, 1)]
     deltas = {one["metric"]: one for one in content["deltas"]}
@@ -108,8 +108,9 @@ def test_a_config_may_be_unknown_or_plain_text_and_a_number_is_not_its_text(pair
 
 def test_invariants_are_equal_different_or_unknown(write_run):
     files = write_run("a", RUN_A, k=10, golden_hash="x"), write_run("b", RUN_A, k=20)
-    of = rs.load_results(files), rs.load_golden(THREE_QUERIES)
-    assert compare_runs(*of, "a", "b").invariants.set_index("name")["state"].to_dict() == {
+    found = compare_runs(rs.load_results(files), rs.load_golden(THREE_QUERIES), "a", "b")
+    says(found.notes(), "k", ".invariants")
+    assert found.invariants.set_index("name")["state"].to_dict() == {
         "golden_hash": "unknown", "k": "differs", "suite": "unknown", "n_queries": "equal",
         "chunker_version": "equal", "mode": "equal",
     }  # fmt: skip

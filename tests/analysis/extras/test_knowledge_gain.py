@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.analysis.extras import gains
 from tests.messages import refused
-
-gains = rs.extras.knowledge_gain
 
 
 def scores(a, b):
@@ -42,7 +41,7 @@ FLAGS = scores({"answered_unanswerable": [1.0]}, {"answered_unanswerable": [0.0]
     ids=range(8),
 )
 def test_gain_is_the_weighted_mean_of_the_differences(of, sides, weights, score, total, n):
-    found = gains.knowledge_gain(of, *sides, weights)
+    found = rs.extras.knowledge_gain(of, *sides, weights)
     assert (found.score, found.total_weight, len(found.per_query)) == (score, total, n)
 
 
@@ -51,7 +50,7 @@ def test_gains_of_queries_use_the_metrics_that_both_runs_have():
         {"recall@5": [0, 0.5, 0.5], "mrr": [0, 0, np.nan]},
         {"recall@5": [0.5, 0, 0.25], "mrr": [1, 0.5, 1]},
     )
-    gain = gains.knowledge_gain(of, "a", "b", {"recall@5": 1, "mrr": 3})
+    gain = rs.extras.knowledge_gain(of, "a", "b", {"recall@5": 1, "mrr": 3})
     assert gain.per_query.values.tolist() == [["q1", 0.875, 2], ["q2", 0.25, 2], ["q3", -0.25, 1]]
     assert gain.metrics["n"].tolist() == [3, 2]
 
@@ -73,7 +72,7 @@ def test_candidate_documents_by_gain_and_novelty():
 )
 def test_a_run_or_metric_that_is_not_there_is_named(candidate, weights, field, named):
     with refused(*named, field=field):
-        gains.knowledge_gain(BETTER, "a", candidate, weights)
+        rs.extras.knowledge_gain(BETTER, "a", candidate, weights)
 
 
 KNOWN = [[1.0, 0.0]]

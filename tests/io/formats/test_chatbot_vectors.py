@@ -13,9 +13,8 @@ from plausible_runs import put
 
 import ragscore as rs
 from ragscore.analysis.aggregates import aggregate as aggregate_of
-from ragscore.analysis.comparison.changes import flips
 from ragscore.scoring.provenance import judge_fingerprint
-from tests.compared import compare_runs
+from tests.compared import compare_runs, flips_of
 from tests.messages import refused, warned
 
 SUPPORTS = [
@@ -204,16 +203,18 @@ def test_7_errors_count_once_and_timed_out_is_a_time_out(aggregate):
 # 8 is in test_operations.py
 
 
-def test_9_a_written_folder_keeps_text_and_config_as_they_were(load, tmp_path):
-    # Texts are cut when a store is told to (test_store.py), never on the way through.
+def test_9_long_texts_are_stored_cut_or_whole_when_asked_and_the_config_as_it_was(load, tmp_path):
     long = {"chunk_id": "c", "rel_path": "a.md", "heading_path": "O", "rank": 1, "text": "x" * 300}
     results, _ = load([case()], [row(retrieved_chunks=[long])], run={"eval_set_commit_hash": "abc"})
-    again = results.save(tmp_path / results.runs["run_id"].iloc[0], format="chatbot")
-    assert (
-        json.loads((again / "results.jsonl").read_text())["retrieved_chunks"][0]["text"]
-        == "x" * 300
-    )
-    assert json.loads((again / "config.json").read_text())["eval_set_commit_hash"] == "abc"
+    with warned(1, 200, "text=None"):
+        cut = results.save(tmp_path / "cut", format="chatbot")
+    whole = results.save(tmp_path / "whole", format="chatbot", text=None)
+    again = rs.load_results(cut).save(tmp_path / "again", format="chatbot")
+    for folder, text in ((cut, "x" * 200 + "..."), (whole, "x" * 300), (again, "x" * 200 + "...")):
+        (found,) = (folder / "results.jsonl").read_text().splitlines()
+        assert json.loads(found)["retrieved_chunks"][0]["text"] == text
+        assert json.loads((folder / "config.json").read_text())["eval_set_commit_hash"] == "abc"
+    assert rs.load_results(cut).hits["text_cut"].tolist() == [True]
 
 
 @pytest.mark.parametrize("error", [None, "boom"])
@@ -303,7 +304,7 @@ def test_11_a_judges_points_flip_between_4_and_below_3(load, before, after, kind
         [case()], {"a": [judged(before)], "b": [judged(after)]}, a=JUDGE, b=JUDGE
     )
     scores = rs.score(results, golden, ["judge_groundedness", "judge_correctness"])
-    assert flips(scores, "a", "b")["kind"].tolist() == kind
+    assert flips_of(scores)["kind"].tolist() == kind
 
 
 def test_11_recall_flips_by_query(load):
@@ -314,7 +315,7 @@ def test_11_recall_flips_by_query(load):
     }
     results, golden = load([case(name) for name in ("lost", "won", "kept")], runs)
     scores = rs.score(results, golden, ["hit@5:anchor"], profile="chatbot")
-    flipped = flips(scores, "a", "b", metrics=["hit@5:anchor"])
+    flipped = flips_of(scores, metrics=["hit@5:anchor"])
     assert flipped[["query_id", "kind"]].to_numpy().tolist() == [
         ["lost", "regression"],
         ["won", "improvement"],
@@ -329,7 +330,7 @@ def test_11_a_case_without_a_row_has_not_improved_FLAW_upstream_reads_missing_me
     )
     with warned("a", 1, "missing='zero'"):
         scores = rs.score(results, golden, ["hit@5"])
-    assert not len(flips(scores, "a", "b", metrics=["hit@5"]))
+    assert not len(flips_of(scores, metrics=["hit@5"]))
 
 
 def test_11_a_delta_in_percent_is_null_where_the_baseline_is_0(load):

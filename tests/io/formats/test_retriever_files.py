@@ -3,6 +3,7 @@
 Read, written back as they were, told apart; bad input ends in frames or one clear error.
 """
 
+import numpy as np
 import pandas as pd
 import pytest
 from conftest import found, said
@@ -282,3 +283,26 @@ def test_files_are_told_from_their_content(tmp_path, write_run):
     assert rs.load_results(write_run("run", [kebab])).runs["run_id"].tolist() == ["run"]
     own = results_of(tmp_path, {"query_id": "q", **said("?", [])})
     assert own.responses[["run_id", "query_id"]].values.tolist() == [["dense", "q"]]
+
+
+def test_outcomes_without_hits_are_scored_by_what_they_state(tmp_path):
+    told = {"query": "p", "retriever": "a", "n_hits": 5, "rank_first_match": 3, "passed": True}
+    rest = [{"query": "q"}, {"query": "r", "passed": None, "rank_first_match": 2}, {"query": "s"}]
+    rest[0] |= {"rank_first_match": None, "passed": False}
+    rest[2] |= {"rank_first_match": None, "passed": None}
+    keys = [{"query": query, "expected_source_keys": [query]} for query in "pqrs"]
+    other = [
+        told | {"query": query, "retriever": "b", "rank_first_match": rank}
+        for query, rank in zip("pqrs", (4, 1, None, None), strict=True)
+    ]
+    with warned("results.jsonl", "8 records", "n_hits", "NaN"):
+        results = results_of(tmp_path, told, *(told | one for one in rest), *other)
+    names = ["mrr", "hit@2", "found", "passed", "empty", "recall@5"]
+    ev = rs.evaluate(results, golden_of(tmp_path, *keys), names)
+    nan = float("nan")
+    assert ev.select("a").scores[names].T.to_numpy() == pytest.approx(np.array([
+        [1 / 3, 0, 1 / 2, nan], [0, 0, 1, nan], [1, 0, 1, nan], [1, 0, 1, nan], [0] * 4, [nan] * 4,
+    ]), nan_ok=True)  # fmt: skip
+    assert set(ev.explain("recall@5")["state"]) == {"not_applicable"}
+    pair = ev.compare("a", "b")
+    assert pair.per_query["outcome"].tolist() == ["loss", "win", "regression", "both_miss"]

@@ -270,11 +270,6 @@ def test_mlflow_s_traces_have_tokens_sessions_and_feedback(tmp_path):
     )
 
 
-def test_a_run_of_langsmith_with_an_error_has_failed_whatever_its_status(tmp_path):
-    run = RUN | {"id": "1", "run_type": "chain", "name": "root", "error": "RateLimit()"}
-    assert rs.load_results(put(tmp_path, run)).responses["error"].tolist() == ["RateLimit()"]
-
-
 def test_a_patch_in_a_later_line_completes_its_post(tmp_path):
     post = RUN | {"id": "1", "run_type": "tool", "name": "before", "dotted_order": "1"}
     patch = {
@@ -286,10 +281,13 @@ def test_a_patch_in_a_later_line_completes_its_post(tmp_path):
         "end_time": "2026-01-01T00:00:02",
         "outputs": {"documents": [{"id": "c1"}]},
     }
-    other = RUN | {"trace_id": "u", "id": "2", "run_type": "chain", "inputs": {"question": "b?"}}
+    # with an error it has failed, whatever its status
+    other = RUN | {"trace_id": "u", "id": "2", "run_type": "chain", "inputs": {"question": "b?"},
+                   "error": "RateLimit()"}  # fmt: skip
     file = put(tmp_path, {"post": [post, other]}, {"post": [], "patch": [patch]})
     found = rs.load_results(file, calls_from={"tool": "search"})
-    assert sorted(found.responses["query"]) == ["a?", "b?"]  # the other was never patched
+    asked = found.responses[["query", "error"]].fillna("").to_numpy().tolist()
+    assert sorted(asked) == [["a?", ""], ["b?", "RateLimit()"]]  # the other was never patched
     call = found.calls.iloc[0]
     # what the patch says counts, but for what it leaves empty
     assert (call["tool"], call["query"], call["elapsed_ms"], call["n_hits"]) == (
@@ -313,7 +311,7 @@ def test_a_span_is_read_by_its_own_dialect_whatever_the_others_of_its_trace(tmp_
     assert found.responses["prompt_tokens"].tolist() == [3]
 
 
-def test_what_was_read_of_traces_is_counted_by_run(tmp_path):
+def test_what_was_read_of_traces_is_counted_by_run_and_told_by_check(tmp_path, capsys):
     tool = {KIND: "TOOL", "tool.name": "web_search", "input.value": "x"}
     file = put(
         tmp_path,
@@ -340,12 +338,7 @@ def test_what_was_read_of_traces_is_counted_by_run(tmp_path):
     assert "web_search" not in named.problems["found"].iloc[0]
     with refused("traces", field="responses"):
         traces(rs.load_results({"q": ["a"]}))
-
-
-def test_check_tells_what_was_read_of_traces_and_what_would_take_the_rest(tmp_path, capsys):
-    tool = {KIND: "TOOL", "tool.name": "web_search", "input.value": "x"}
-    file = put(tmp_path, root(), span("t", 2, 1, 10, 20, **tool), retrieval(3, 1, 30, 40, "x", "c"))
     main(["check", str(file), "--json"])
     told = json.loads(capsys.readouterr().out)
-    assert [one["n_spans"] for one in told["traces"]] == [3]
+    assert [one["n_spans"] for one in told["traces"]] == [8]
     assert told["left_out"][0]["field"] == "calls_from"

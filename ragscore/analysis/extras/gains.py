@@ -16,7 +16,7 @@ from ragscore.analysis.comparison.align import align
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import check_known, plural
-from ragscore.scoring.metrics import TABLE, MetricTable
+from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.summary import metric_columns
 from ragscore.stats.moments import moments
 from ragscore.stats.similarity import cosine_matrix
@@ -58,8 +58,6 @@ def knowledge_gain(
     baseline: str,
     candidate: str,
     weights: Mapping[str, float] | None = None,
-    *,
-    declared: MetricTable = TABLE,
 ) -> Gain:
     """Return the gain of run `candidate` over run `baseline`, over several metrics at once.
 
@@ -71,8 +69,6 @@ def knowledge_gain(
         Metric column -> weight; only these metrics count. A weight that is negative or not finite
         counts as 0, and a metric of weight 0 is left out. By default every metric of 0 to 1 has
         weight 1.
-    declared
-        What is known of columns of your own, as an evaluation has it.
 
     Returns
     -------
@@ -85,12 +81,12 @@ def knowledge_gain(
     """
     known = metric_columns(scores)
     if weights is None:
-        chosen = {name: 1.0 for name in known if declared.describe(name).is_unit}
+        chosen = {name: 1.0 for name in known if TABLE.describe(name).is_unit}
     else:
         check_known(weights, known, "weights", "column", "scores has")
         chosen = {name: float(one) for name, one in weights.items() if 0 < one < np.inf}
     names, weight = list(chosen), np.array([*chosen.values()], dtype="float64")
-    aligned = align(scores, known, [baseline, candidate], declared).only(names)
+    aligned = align(scores, known, [baseline, candidate]).only(names)
     signs = [-1.0 if one.better == "lower" else 1.0 for one in aligned.described()]
     values = aligned.values.transpose(1, 0, 2)
     gains = (values[1] - values[0]) * signs
