@@ -70,7 +70,7 @@ def read_lines(
         with catch_warnings(action="ignore"):
             read(_table_of([(1, head)], path, names, alone, delimiter), alone)
     table = _table_of(blocks, path, names, problems, delimiter)
-    if not len(table):
+    if not len(table.frame):
         raise DataError("no line of fields", file=path, allowed=", ".join(names))
     return read(table, problems)
 
