@@ -176,11 +176,10 @@ class Rows:
         if reported is None or "n_hits" not in set(reported["metric"]):
             return pd.DataFrame(np.nan, rows, OUTCOME)
         told = reported[reported["metric"].isin(OUTCOME)]
-        table = told.assign(row=self.of(told)).pivot_table("value", "row", "metric")
-        table = table.reindex(index=rows, columns=OUTCOME)
-        table = table.where((table["n_hits"] > 0) & (self.n_hits == 0))
-        has_rank = table["rank_first_match"].notna()
-        return table.assign(passed=table["passed"].where(table["passed"].notna() | ~has_rank, 1.0))
+        wide = told.assign(row=self.of(told)).pivot_table("value", "row", "metric")
+        table = wide.reindex(index=rows, columns=OUTCOME)
+        table["passed"] = table["passed"].fillna(table["rank_first_match"].clip(1, 1))
+        return table.where((table["n_hits"] > 0) & (self.n_hits == 0))
 
     @cached_property
     def has_outcome(self) -> Flags:

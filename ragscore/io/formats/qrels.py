@@ -64,7 +64,7 @@ def read_judgements(
         names.insert(1, "iteration")
 
     def labels(table: Table, of_part: Problems) -> Golden:
-        table = table.part(np.arange(len(table)) > 0) if has_header else table
+        table = table.part(np.arange(len(table.frame)) > 0) if has_header else table
         roles, queries = JUDGED, table.frame["query"]
         if texts:
             known = record_table([texts.get(one, {}) for one in queries])

@@ -309,11 +309,10 @@ class MetricTable(dict[str, Metric]):
         if text in self and self[text].family == "own" and not text.endswith("@k"):
             return Label(text, self[text])
         if re.fullmatch(r"latency_\w+_ms", text):
-            phase = replace(
+            return Label(text, replace(
                 self["latency_ms"], name=text, formula="elapsed time of this phase",
                 reads=f"responses.{text}", compute=methodcaller("numbers", text),
-            )  # fmt: skip
-            return Label(text, phase)
+            ))  # fmt: skip
         found = _LABEL.fullmatch(text)
         parts: dict[str, str | None] = found.groupdict() if found else {"name": text}
         name, given, at = parts["name"] or "", parts.get("given") or "", parts.get("at")
