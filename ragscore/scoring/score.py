@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from ragscore.scoring.ids import join_notes, joined_by
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import CRITERIA, TABLE, Label, Metric, MetricTable
 from ragscore.scoring.metrics.needs import among
-from ragscore.scoring.policies import Policies, PolicyFields
+from ragscore.scoring.policies import Policies
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
 from ragscore.scoring.rows import STATES, Rows
 from ragscore.scoring.rules import READS_TEXT, Rule, rule_name
@@ -107,7 +107,7 @@ def score(
     *,
     rule: Rule | None = None,
     profile: str | Reading | None = None,
-    **policies: Unpack[PolicyFields],
+    **policies: str,
 ) -> pd.DataFrame:
     """Score runs against a golden set.
 
@@ -146,7 +146,8 @@ def score(
     """
     check_inputs(results, golden)
     results, golden = with_turns(results, golden)
-    found = scored(results, golden, metrics, rule=rule, profile=profile, **policies)
+    given = Policies.of(policies, find_reading(profile).policies)
+    found = scored(results, golden, metrics, rule=rule, profile=profile, policies=given)
     for note in found.notes:
         warn(note)
     return found.scores
@@ -162,7 +163,7 @@ def scored(
     policies: Policies | None = None,
     level: Level | None = None,
     is_outline: bool = False,
-    **fields: Unpack[PolicyFields],
+    **fields: str,
 ) -> Scored:
     """Return the scores, and all that is known of them; arguments as for `score`.
 
