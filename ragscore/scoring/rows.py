@@ -262,11 +262,6 @@ class Rows:
         """The judgments of these rows."""
         return verdicts(self)
 
-    def verdicts_on(self, criterion: str) -> pd.DataFrame:
-        """Return the judgments of one criterion."""
-        held = self.verdicts
-        return held[held["criterion"].eq(criterion).to_numpy()] if len(held) else held
-
     @cached_property
     def nuggets(self) -> pd.DataFrame:
         """What judges say of each key fact: see `judged_nuggets`."""
@@ -306,9 +301,7 @@ class Rows:
 
     def matched_at(self, level: str) -> MatchedHits:
         """Return the matched hits of all rows at a level, found once."""
-        if level not in self._matched:
-            self._matched[level] = self._match(level)
-        return self._matched[level]
+        return self._matched.get(level) or self._matched.setdefault(level, self._match(level))
 
     def _match(self, level: str) -> MatchedHits:
         golden = targets_at(self.of_hits, level)
