@@ -289,7 +289,6 @@ def _with_policies(
 ) -> pd.DataFrame:
     """Apply what missing and extra rows mean, and return the frame of scores."""
     absent, extra, empty = rows.state == 2, rows.state == 3, rows.reading.empty
-    has_absent, has_extra = absent.any(), extra.any()
     table: dict[str, Any] = {
         "run_id": categorical(rows.run, rows.results.responses["run_id"].dtype),
         "state": categorical(rows.state, STATE_DTYPE), "level": categorical(rows.used, LEVEL_DTYPE),
@@ -298,10 +297,10 @@ def _with_policies(
         family, values = label.metric.family, columns[label.text]
         if family == "ranking" and label.metric.base in empty:
             values = np.where(rows.vacuous, np.where(absent, 0.0, empty[label.metric.base]), values)
-        if has_absent and (policies.missing == "exclude" or family not in ("ranking", "success")):
+        if absent.any() and (policies.missing == "exclude" or family not in ("ranking", "success")):
             lost = 1.0 if policies.missing == "zero" and label.text == "failed" else np.nan
             values = np.where(absent, lost, values)
-        if has_extra and family != "operations":
+        if extra.any() and family != "operations":
             values = np.where(extra, np.nan, values)
         table[label.text] = values
     index = pd.Index(rows.query_ids, name="query_id")
