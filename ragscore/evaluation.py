@@ -1102,9 +1102,10 @@ class Evaluation(EvaluationVerbs, Display):
         from ragscore.analysis.comparison.align import clusters_text
 
         golden = self.golden
-        sizes = sorted(self.scores.groupby(["run_id", "state"], observed=True).size().items())
+        sizes = self.scores.groupby(["run_id", "state"], observed=True).size().reset_index(name="n")
+        counted = sorted(sizes.astype({"run_id": "str", "state": "str"}).to_numpy().tolist())
         told = {
-            text: [f"{run} {n}" for (run, own), n in sizes if own == state]
+            text: [f"{run} {n}" for run, own, n in counted if own == state]
             for state, text in (_STATES | {"missing": _MISSING[self._policies.missing]}).items()
         }
         held = self._source if isinstance(self._source, Results) else None
