@@ -43,8 +43,8 @@ _HIT_NAMES = {
 }
 _CITATION_NAMES = {"heading": "heading_path"}
 
+# A query's record, and the config that its reply reports.
 RecordAndConfig = tuple[dict[str, Any], dict[str, Any]]
-"""A query's record, and the config that its reply reports."""
 
 
 def record_of(

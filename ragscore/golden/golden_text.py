@@ -24,10 +24,10 @@ from ragscore.io.source import Problems, Row, as_id
 from ragscore.io.yaml_text import yaml_documents
 
 BOM = "\ufeff"
+# Value by field; in a change None removes the field.
 Values = dict[str, Any]
-"""Value by field; in a change None removes the field."""
+# Start and end of a part of the text, and what replaces it.
 Edit = tuple[int, int, str]
-"""Start and end of a part of the text, and what replaces it."""
 
 
 @dataclass(frozen=True)

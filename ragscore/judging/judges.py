@@ -24,10 +24,10 @@ from ragscore.io.source import parse_json
 N_QUESTIONS = 3  # questions that answer relevance generates, as RAGAS does
 _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
+# A row of the judgments frame without its keys: item, value, verdict, reason, item_text.
 Verdict = dict[str, Any]
-"""A row of the judgments frame without its keys: item, value, verdict, reason, item_text."""
+# A reply's object and the items that were judged -> one verdict per item.
 ParseReply = Callable[[dict[str, Any], list[str]], list[Verdict]]
-"""A reply's object and the items that were judged -> one verdict per item."""
 
 
 class JudgeFailed(Exception):

@@ -65,7 +65,7 @@ def element(
     """
     packed = content if isinstance(content, str) else pack(content)
     options = json.dumps({"link": link, "code": code, "theme": "auto", "state": state})
-    name = token(packed + options)
+    name = f"x-{hashlib.sha256((packed + options).encode()).hexdigest()[:12]}"
     html = (
         f'<div class="rs-explorer" id="{name}" data-lm-suppress-shortcuts="true"'
         f' data-options="{escape(options)}"><script type="text/plain">{packed}</script>'
@@ -108,11 +108,6 @@ def frame(title: str, mounted: Mounted, plain: str) -> str:
 def digest(script: str) -> str:
     """Return the hash of a script, quoted as a policy has it."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-
-
-def token(text: str) -> str:
-    """Return a name for an element: a hash of its content."""
-    return f"x-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def _file(name: str) -> str:
