@@ -13,7 +13,6 @@ import pandas as pd
 
 from ragscore.analysis.aggregates import aggregate
 from ragscore.analysis.comparison.gate import UNDECIDED, Gate, gate, scored_by
-from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.extras.runs import traces
 from ragscore.cli.options import (
     ALLOWANCES,
@@ -331,9 +330,7 @@ def comment(found: Gate, about: str, link: str | None) -> str:
     return "\n\n".join([*parts, *filter(None, ["\n".join(lines)]), *found.notes()]) + "\n"
 
 
-def write_files(
-    folder: str, found: Gate, cmp: Comparison, about: str, link: str | None
-) -> list[Path]:
+def write_files(folder: str, found: Gate, cmp: Any, about: str, link: str | None) -> list[Path]:
     """Write what a build keeps: comment.md, gate.json, junit.xml, report.html, explorer.html."""
     out = Path(folder)
     out.mkdir(parents=True, exist_ok=True)
@@ -342,9 +339,8 @@ def write_files(
         write_text(out / "gate.json", found.to_json()),
         write_text(out / "junit.xml", found.to_junit()),
     ]
-    verbs: Any = cmp
-    verbs.report(out / "report.html")
-    return [*written, out / "report.html", verbs.explore().write(out / "explorer.html")]
+    cmp.report(out / "report.html")
+    return [*written, out / "report.html", cmp.explore().write(out / "explorer.html")]
 
 
 # Files and labels

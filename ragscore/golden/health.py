@@ -15,7 +15,7 @@ import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.scoring.intervals import query_clusters, shared_only
+from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import Metric
 from ragscore.scoring.rows import Rows
@@ -159,11 +159,7 @@ def _needed(
     """
     first, second = np.triu_indices(values.shape[1], 1)
     change = values.to_numpy()[:, second] - values.to_numpy()[:, first]
-    group = query_clusters(golden, values.index, "group")
-    if group is None:
-        group = np.full(len(values), -1)
-    alone = group.max(initial=-1) + np.cumsum(group < 0)
-    of = sample(change, shared_only(np.where(group < 0, alone, group)))
+    of = sample(change, query_clusters(golden, values.index, "group"))
     mean, std, effect = of.mean, of.std, np.fmax(of.design_effect, 1.0)
     detectable = minimum_detectable(of.jackknifed, of.alike)
     difference = np.asarray(differences, dtype=np.float64)[None, :]

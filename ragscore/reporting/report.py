@@ -287,7 +287,8 @@ def report_runs(
         for a, b in _pairs(ev, bool(gate))
     ]
     _standings(page, whole)
-    explorer = page.attempt(QUERIES, compared[0].explore if compared else partial(_alone, ev))
+    alone = partial(ev.explore, runs=ev.run_ids[-1:])
+    explorer = page.attempt(QUERIES, compared[0].explore if compared else alone)
     if compared:
         page.lost(compared[0])
     elif explorer is not None:
@@ -348,10 +349,6 @@ def _pairs(ev: Any, has_gate: bool) -> list[tuple[str, str]]:
     if ev._baseline is not None:
         return [(ev._baseline, name) for name in names[::-1] if name != ev._baseline]
     return list(pairwise(names))[::-1][: None if has_gate else 1]
-
-
-def _alone(ev: Any) -> Explorer:
-    return ev.explore(runs=ev.run_ids[-1:])
 
 
 def _standings(page: _Page, ev: Any) -> None:

@@ -21,7 +21,7 @@ from ragscore.analysis.extras.agents import (
 )
 from ragscore.analysis.query_view import first_known
 from ragscore.frames.codes import is_among, lookup, pair_numbers
-from ragscore.frames.data import Golden, Results, narrowed
+from ragscore.frames.data import ID_OF_LEVEL, Golden, Results, narrowed
 from ragscore.frames.typing import Codes
 from ragscore.plot.style import in_order, run_styles
 from ragscore.reporting.explorer.order import Runs
@@ -32,7 +32,6 @@ from ragscore.scoring.targets import targets_at
 SLICED = ("difficulty", "category", "lang", "conversation")  # filters by default
 MOST_VALUES = 200  # of a default filter
 DECIMALS = {"binary": 0, "time": 1, "cost": 4}
-ALTERNATIVES = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"}
 IDS = ("chunk_id", "doc_id", "path", "source_key")
 Records = list[list[dict[Any, Any]]]
 
@@ -300,7 +299,7 @@ def _texts(hits: pd.DataFrame, results: Results, texts: pd.DataFrame | None) -> 
 def _others(targets: pd.DataFrame) -> pd.Series:
     """Return the id of each row that is another way to meet its target; NA for the first."""
     ids = pd.Series(pd.NA, index=targets.index, dtype="str")
-    for level, name in ALTERNATIVES.items():  # passages of an anchor are no ids
+    for level, name in ID_OF_LEVEL.items():  # passages of an anchor are no ids
         if name in targets:
             here = (targets["alternative"] > 0) & (targets["level"] == level)
             ids = ids.where(~here.to_numpy(dtype=bool), targets[name])

@@ -44,15 +44,15 @@ def pack(content: dict[str, Any]) -> str:
 
 
 def element(
-    content: dict[str, Any] | str, *, link: str = "hash", code: str = "cmp",
+    packed: str, *, link: str = "hash", code: str = "cmp",
     state: dict[str, Any] | None = None, plain: str = "",
 ) -> Mounted:  # fmt: skip
     """Return the explorer as an element of a page.
 
     Parameters
     ----------
-    content
-        What `data` made, or the same packed.
+    packed
+        What `data` made, as `pack` gives it.
     link
         "hash": links lead to the page's address; "message": the selection is told to the page
         around this one.
@@ -63,7 +63,6 @@ def element(
     plain
         HTML that stands there until the explorer starts, and where no script runs.
     """
-    packed = content if isinstance(content, str) else pack(content)
     options = json.dumps({"link": link, "code": code, "theme": "auto", "state": state})
     name = f"x-{hashlib.sha256((packed + options).encode()).hexdigest()[:12]}"
     html = (
