@@ -101,7 +101,8 @@ def _queries(
         "hits": lists.hits, "calls": lists.calls(), "citations": lists.citations(),
         "judgments": lists.judgments(),
     }  # fmt: skip
-    answers, checks = lists.answers(), lists.checks()
+    asked = runs.golden.checks[["kind", "text"]]
+    answers, checks = lists.answers(), lists.by_query(runs.golden.checks, asked)
     for at, query in enumerate(found):
         query |= {"slices": [one[at] for one in codes], "targets": lists.targets[at], "runs": []}
         for run, (metrics, changed) in enumerate(zip(values, changes, strict=True)):
@@ -270,11 +271,6 @@ class Lists:
             return [[] for _ in range(self.n * len(self.runs.run_ids))]
         told = pd.DataFrame({"item": column(rows, "item_text").fillna(rows["item"].astype("str"))})
         return self.by_run(rows, told.join(_named(rows, "criterion value verdict reason")))
-
-    def checks(self) -> Records:
-        """Return what the answer to each query must (not) hold."""
-        rows = self.runs.golden.checks
-        return self.by_query(rows, rows[["kind", "text"]])
 
 
 def _named(rows: pd.DataFrame, names: str) -> pd.DataFrame:
