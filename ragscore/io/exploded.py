@@ -186,9 +186,8 @@ def _objects(
     found = {one: column_of(fields.pop(name)) for one, name in roles.items()}
     known = [found[one].notna() for one in (*ID_ROLES, "text") if one in found]
     is_bad = ~np.any(known, axis=0) if known else np.ones(len(items), bool)
-    Cells(cells.problems, lines).report(
-        pd.Series(items, name=name), is_bad, "mappings with an id, such as doc_id"
-    )
+    allowed = f'mappings with an id, such as doc_id; or columns={{"doc_id": "{name}.???"}}'
+    Cells(cells.problems, lines).report(pd.Series(items, name=name), is_bad, allowed)
     return found | own_columns_of(fields, lines)
 
 

@@ -211,7 +211,6 @@ Q = "- id: a\n  query: q\n"
         (f"{Q}  filters: &loop {{deeper: {{again: *loop}}}}\n", ANY, ["YAML", "recursive"]),
         (f"{Q}  filters: &loop {{<<: *loop, x: *loop}}\n", ANY, ["YAML", "recursive"]),
         (f"{Q}  filters: !!int abc\n", ANY, ["YAML", "'abc'", "int"]),
-        (f"{Q}  filters: !!bool maybe\n", ANY, ["YAML", "'maybe'", "bool"]),
         (f"{Q}  filters: {'9' * 5000}\n", ANY, ["YAML", "int"]),
         (f"{Q}  <<: 3\n", ANY, ["YAML", "mapping"]),
         (f"{Q}  gold_supports: [{{path: p, start: 1, end: {2**63}}}]\n",

@@ -152,6 +152,13 @@ LOADED = [
         'query_id = id, doc_id = out.ids, rank = order of the hits',
     ),
     (
+        'a field of passages that are called as texts are',
+        ("load_results([{'id': 1, 'context': [{'file': 'a', 'sim': 0.9}, {'file': 'b'}]}], "
+         "columns={'doc_id': 'context.file'})"),
+        (1, 1, 2),
+        'query_id = id, doc_id = context.file, rank = order of the hits',
+    ),
+    (
         "a tool's export",
         "load_results('ragas.jsonl')",
         (1, 1, 1),
@@ -241,6 +248,12 @@ REFUSED = [
         "load_results('odd.csv')",
         ('odd.csv', None, 'format'),
         ['topicnum', 'hitname'],
+    ),
+    (
+        'passages without a known id',
+        "load_results([{'id': 1, 'context': [{'file': 'a'}]}])",
+        ('records', 1, 'context'),
+        ['columns={"doc_id": "context.???"}'],
     ),
     (
         'a misspelt column',
