@@ -98,7 +98,7 @@ def test_a_run_file_of_two_runs_is_refused(field, n, tmp_path):
             for i in range(n)
         )
     )
-    with refused(field=field, line=n):
+    with refused("A", "B", field=field):
         rs.load_results(file)
     apart = rs.load_results(file, format="table")
     assert apart.runs["run_id"].to_list() == ["A", "B"]
