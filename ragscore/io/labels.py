@@ -17,7 +17,7 @@ from ragscore.frames.data import Golden
 from ragscore.frames.errors import DataError, name_list, warn
 from ragscore.frames.kinds import IMPORTANCE, LABELS, empty
 from ragscore.frames.typing import Codes, Flags
-from ragscore.io.cells import Cells
+from ragscore.io.cells import Cells, plain_values
 from ragscore.io.columns import (
     Columns,
     called,
@@ -143,7 +143,8 @@ def labels_of(
     kinds = CHECKS | TAGS | {role: role[5:] for role in columns if role.startswith("tags.")}
     texts_of = [_texts_of(columns[r], groups, kind) for r, kind in kinds.items() if r in columns]
     for role in [role for role in ("reference_answer", *LABELS) if role in columns]:
-        if role == "reference_answer" and columns[role].map(_is_list).any():
+        cells_of = map(nested, plain_values(columns[role]))
+        if role == "reference_answer" and any(isinstance(one, list) for one in cells_of):
             # of several accepted answers all but the first are checks
             every = _texts_of(columns[role], groups, "accepted_answer")
             every = every.drop_duplicates(["query", "text"])
@@ -180,10 +181,6 @@ def labels_of(
 
 
 _NO_TEXTS = pd.DataFrame({"query": [], "kind": [], "text": []}, dtype="str").astype({"query": int})
-
-
-def _is_list(cell: Any) -> bool:
-    return isinstance(nested(plain_cell(cell)), list)
 
 
 def _texts_of(column: pd.Series, groups: Groups, kind: str) -> pd.DataFrame:
