@@ -46,21 +46,6 @@ WRITE: dict[str, Callable[[Any], Any]] = {
 """Type of a field -> its value in the file, where that isn't the column's."""
 
 
-def take_columns(
-    values: dict[str, Any], fields: Fields, line: int, problems: Problems, place: str = ""
-) -> dict[str, Any]:
-    """Remove the known fields from an object and return them as columns, None for absent ones.
-
-    Messages name a field with `place` before it, such as "latency." for a field of that object.
-    """
-    return {
-        column: None
-        if (value := values.pop(name, None)) is None
-        else READ[type](value, f"{place}{name}", line, problems)
-        for name, (column, type) in fields.items()
-    }
-
-
 def placed(frame: pd.DataFrame, fields: Fields) -> dict[str, list[Any]]:
     """Return the columns of fields, and those of one's own, each by its place behind `x_`.
 
@@ -190,8 +175,11 @@ def read_report(path: Path, strict: bool) -> Results:
     """
     problems, run_id = Problems(path, strict), run_name_of(path)
     content = json_object(path, "an object with `metrics`")
-    run = {"run_id": run_id} | take_columns(content, REPORT, 1, problems)
-    metrics, left, reported = content.pop("metrics", None), dict[str, Any](), list[dict[str, Any]]()
+    described = FieldReader(content, "", 1, problems)
+    run = {"run_id": run_id} | {
+        column: described.take(type, name) for name, (column, type) in REPORT.items()
+    }
+    metrics, left, reported = described.pop("metrics"), dict[str, Any](), list[dict[str, Any]]()
     for entry in metrics if isinstance(metrics, list) else [None]:
         values = entry if isinstance(entry, dict) else {}
         if (metric := as_id(values.get("metric"))) is None or metric in left:
@@ -203,7 +191,7 @@ def read_report(path: Path, strict: bool) -> Results:
         left[metric] = fields.values
     query_ids = dict.fromkeys(row["query_id"] for row in reported if row["query_id"])
     responses = [{"run_id": run_id, "query_id": query_id} for query_id in query_ids]
-    run |= {"n_queries": len(query_ids)} | flatten(content)
+    run |= {"n_queries": len(query_ids)} | flatten(described.values)
     if any(left.values()):
         run[LEFT] = json.dumps(left, ensure_ascii=False)
     return Results(
