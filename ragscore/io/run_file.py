@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.data import KINDS, DataError, Results, empty, from_records
-from ragscore.frames.errors import name_list, warn
+from ragscore.frames.errors import warn
 from ragscore.frames.schema import BESIDE, FIELDS
 from ragscore.frames.typing import Flags
 from ragscore.io.files import line_blocks, lines_of, read_text
@@ -305,13 +305,18 @@ class _Records(Reader):
     def frames(self, run_id: str | None = None) -> dict[str, pd.DataFrame]:
         """Return the frames, with what answers imply about refusals."""
         frames = super().frames(run_id)
+        responses = frames["responses"]
         for name in RUN_FIELDS:
-            found = frames["responses"].get(f"x_{name}", pd.Series()).dropna().unique()
-            if len(found) > 1:
+            known = responses.get(f"x_{name}", pd.Series(dtype=object)).dropna()
+            is_other = known.ne(known.iloc[0]).to_numpy() if len(known) else np.zeros(0, bool)
+            if is_other.any():
+                other = int(is_other.argmax())
+                found = f"found {describe(known.iloc[other])} after {describe(known.iloc[0])}"
+                line = self.lines[(responses["query_id"].loc[known.index].iloc[other],)]
                 allowed = "one run in a file; format='table' reads several"
-                self.problems.add(f"found {name_list(found)}", field=name, allowed=allowed)
+                self.problems.add(found, line=line, field=name, allowed=allowed)
         is_stated = self.faults.notes == {STATED}
-        frames["responses"] = with_refusals(frames["responses"], is_stated)
+        frames["responses"] = with_refusals(responses, is_stated)
         return frames
 
     def results(self, run: dict[str, Any], **others: pd.DataFrame) -> Results:
