@@ -178,8 +178,8 @@ def test_a_comparison_without_values_says_that_nothing_can_be_compared(world, wh
     ("draw", "given", "field", "named"),
     [
         ("metric_at_k", [], "metric", ["no value", "recall"]),
-        ("heatmap", ["mrr", "difficulty"], "metrics", ["no column", "mrr"]),
-        ("slices", ["mrr", "difficulty"], "metrics", ["no column", "mrr"]),
+        ("heatmap", ["mrr", "difficulty"], "metrics", ["no scored metric", "mrr"]),
+        ("slices", ["mrr", "difficulty"], "metrics", ["no scored metric", "mrr"]),
     ],
 )
 def test_a_picture_of_an_unlabelled_golden_set_says_what_is_missing(draw, given, field, named):

@@ -21,7 +21,7 @@ from ragscore.stats.bootstrap import _splitmix64
 from tests.messages import refused
 
 # Its ndcg is ours, and its labels are graded.
-pytestmark = pytest.mark.filterwarnings("ignore:ndcg has the gain 2:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:ndcg uses the gain:UserWarning")
 
 # its code, unlike its pages, counts an empty gold set as hit at once
 ALL_MET = dict(READINGS["rig"].empty) | {"hit": 1.0, "mrr": 1.0}

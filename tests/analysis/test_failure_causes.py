@@ -93,10 +93,10 @@ def test_repeats_of_a_system_are_one_row_whose_intervals_count_queries(load):
         first, both = (found.table.set_index(column) for found in (one, two))
         assert set(both["run_id"]) == {"system"}
         assert (both[["n", "n_total"]] == 2 * first[["n", "n_total"]]).all(axis=None)
-        same = ["share", "low", "high"]
-        pd.testing.assert_frame_equal(both[same], first[same])
+        names = ["share", "low", "high"]
+        pd.testing.assert_frame_equal(both[names], first[names])
     assert two.detection["n"].tolist() == [2 * one.detection["n"].iloc[0]]
-    same = ["coverage_low", "coverage_high", "answered"]
-    pd.testing.assert_frame_equal(one.quality[same], two.quality[same])
+    names = ["coverage_low", "coverage_high", "answered"]
+    pd.testing.assert_frame_equal(one.quality[names], two.quality[names])
     with refused("A", "B", field="run"):
         failures(pd.concat([scores, alone.assign(run_id="C")]), golden).transitions()

@@ -70,28 +70,21 @@ def test_scores_are_those_of_an_independent_port(tmp_path_factory, drawn):
 MIXED = [("a", "vital", "support"), ("b", "vital", "partial_support"), ("c", "okay", "not_support")]
 
 
-def test_by_hand(evaluate):
-    ev = evaluate(assigned(MIXED))
+def test_by_hand_and_without_a_value_where_a_verdict_is_missing(evaluate):
+    lines = assigned(MIXED), assigned([*MIXED[:2], ("c", "okay", None)], qid="r")
+    ev = evaluate(*lines)
     by_hand = {
         "nugget_all": 1.5 / 3, "nugget_all_strict": 1 / 3, "nugget_vital": 0.75,
         "nugget_vital_strict": 0.5, "nugget_weighted": 1.5 / 2.5,
     }  # fmt: skip
-    row = ev.scores.iloc[0]
-    assert row[list(by_hand)].to_dict() == pytest.approx(by_hand)
-    assert "nugget_all" in ev.primary and pd.isna(row["nugget_rubric"])
-
-
-def test_what_has_no_verdict_leaves_no_value(evaluate):
-    ev = evaluate(assigned([*MIXED[:2], ("c", "okay", None)]))
-    row = ev.scores.iloc[0]
-    assert pd.isna(row["nugget_all"]) and row["nugget_vital"] == 0.75
+    whole, part = ev.scores.loc["q"], ev.scores.loc["r"]
+    assert whole[list(by_hand)].to_dict() == pytest.approx(by_hand)
+    assert pd.isna(part["nugget_all"]) and part["nugget_vital"] == 0.75
+    assert "nugget_all" in ev.primary and pd.isna(whole["nugget_rubric"])
     table = rs.extras.nuggets(ev).table.set_index("metric")
-    assert "nugget_all" not in table.index and table.loc["nugget_vital", "n_unjudged"] == 1
-    two = evaluate(
-        assigned(MIXED), assigned([("d", "vital", "support"), ("e", "okay", None)], qid="r")
-    )
-    row = rs.extras.nuggets(two).table.set_index("metric").loc["nugget_all"]
-    assert (row["mean"], row["n"]) == (0.5, 1)
+    assert table.loc["nugget_all", ["mean", "n", "n_unjudged"]].tolist() == [0.5, 1, 1]
+    alone = rs.extras.nuggets(evaluate(lines[1])).table
+    assert "nugget_all" not in alone["metric"].tolist()
 
 
 def test_weights_below_zero_cost_and_a_share_stays_within_0_and_1():

@@ -28,7 +28,7 @@ def docs(*names):
     return [{"doc_id": name} for name in names]
 
 
-@pytest.mark.filterwarnings("ignore:ndcg has the gain")
+@pytest.mark.filterwarnings("ignore:ndcg uses the gain")
 @pytest.mark.parametrize(
     ("hits", "targets", "labels", "expected"),
     [

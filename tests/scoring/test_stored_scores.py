@@ -170,7 +170,6 @@ def test_sides_of_two_systems_or_of_one_name_are_refused_until_one_is_named(writ
     two = pd.DataFrame({"run": ["x", "y"], "query": ["a", "a"], "score.tone": [1.0, 0.0]})
     with refused("2 runs", "x", "y", field="candidate"):
         rs.compare(two[two["run"].eq("x")], two)
-    (tmp_path / "new").mkdir()
     old = write("run.json", deepeval([("a", 0.1, False)]))
     new = write("new/run.json", deepeval([("a", 0.9, True)]))
     with refused("run", "run_id=", field="candidate"):

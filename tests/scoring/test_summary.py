@@ -204,15 +204,13 @@ def test_columns_of_ones_own_are_summarized_if_they_hold_numbers(tagged):
 
 def test_runs_are_named_by_id_or_unambiguous_system_and_never_twice(write_run):
     systems = {"a1": "bm25", "a2": "bm25", "b": "dense"}
-    results = rs.load_results(
-        [write_run(name, RUN_A, system=system) for name, system in systems.items()]
-    )
+    files = [write_run(name, RUN_A, system=system) for name, system in systems.items()]
+    results = rs.load_results(files)
     assert results.select(["dense", "a2"]).runs["run_id"].tolist() == ["b", "a2"]
     with refused("bm25", 2, "a1", "a2", field="run"):
         results.select(["bm25"])
     with refused("a1", field="runs"):
         rs.Results.concat([results, results])
-    assert isinstance(results.runs["run_id"].dtype, pd.CategoricalDtype)
 
 
 @pytest.mark.filterwarnings("ignore:.*unlabelled", "ignore:query ids of")

@@ -114,7 +114,7 @@ def test_robust_runs_and_judgements_are_loaded_whole(robust):
 
 
 @needs(RAGGY)
-@pytest.mark.filterwarnings("ignore:ndcg has the gain 2:UserWarning")
+@pytest.mark.filterwarnings("ignore:ndcg uses the gain:UserWarning")
 def test_passages_judged_by_document_give_the_published_ndcg():
     results = rs.load_results(str(RAGGY / "run.*.txt"))
     documents = results.hits["doc_id"].str.split("#").str[0]
