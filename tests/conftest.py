@@ -30,6 +30,12 @@ settings.register_profile(
 )
 settings.load_profile("ragscore")
 
+
+def times(small: int) -> int:
+    """How many rounds an attack takes: `small` of them, and more in a night's run."""
+    return max(small, small * EXAMPLES // 8)
+
+
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 # A shell starts what runs in the background with Ctrl-C ignored, and tests press it.
@@ -202,15 +208,16 @@ def write_golden(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def written_run(folder: Path, run_id: str, records: list[dict[str, Any]], **described: Any) -> Path:
-    """Write records to `<run_id>/per_query.jsonl`, with a run.json if fields of one are given."""
-    file = folder / run_id / "per_query.jsonl"
+def written_run(
+    folder: Path, name: str, records: list[dict[str, Any]], /, **described: Any
+) -> Path:
+    """Write records to `<name>/per_query.jsonl`, with a run.json if fields of one are given."""
+    file = folder / name / "per_query.jsonl"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
     if described:
-        (file.parent / "run.json").write_text(
-            json.dumps({"run_id": run_id, **described}), encoding="utf-8"
-        )
+        text = json.dumps({"run_id": name, **described})
+        (file.parent / "run.json").write_text(text, encoding="utf-8")
     return file
 
 

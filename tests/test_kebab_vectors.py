@@ -323,7 +323,7 @@ def test_snapshots_that_name_no_chunker_leave_it_unknown(write_golden, write_run
     assert cmp._level.chunker_version_match == "exact"
 
 
-@pytest.mark.filterwarnings("ignore:scores of different provenance")
+@pytest.mark.filterwarnings("ignore:scores that were measured differently")
 def test_deltas_are_null_where_either_side_is(compared):
     with_answers = [one | {"answer": answer("text", paths=["docs/d.md"])} for one in RUN_A]
     report = report_of(compared(THREE_QUERIES, RUN_A, with_answers))

@@ -90,10 +90,9 @@ class Leaderboard(JsonResult, Display):
         So every metric fits a line. Marks are ★ and ≈, or signs of the words with a baseline.
         """
         columns: dict[str, list[str]] = {"run": self._run_ids}
-        keys = zip(self.table["metric"], self.table["run_id"], strict=True)
-        row_of = {key: row for row, key in enumerate(keys)}
+        row_of = self.table[["metric", "run_id"]].to_records(index=False).tolist().index
         for place, metric in enumerate(self._metrics):
-            rows = self.table.iloc[[row_of[metric, run_id] for run_id in self._run_ids]]
+            rows = self.table.iloc[[row_of((metric, run_id)) for run_id in self._run_ids]]
             cells = shown_intervals(rows[["value", "low", "high"]])
             name = in_words(metric)
             if place:
@@ -309,15 +308,13 @@ def _marks(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.Series:
     told = pairs[pairs["verdict"].notna().to_numpy()]
     unsure = told.loc[told["verdict"].eq(UNSURE), ["metric", "run_baseline", "run_candidate"]]
     tied = {(metric, frozenset(runs)) for metric, *runs in unsure.to_numpy()}
-    asked, best, marks = set(told["metric"]), dict[str, str](), list[str | None]()
-    rows = list(zip(table["metric"], table["run_id"], table["rank"], strict=True))
-    for metric, run, rank in rows:
-        if rank == 1 and metric in asked:
-            best.setdefault(metric, run)
-    for metric, run, _ in rows:
-        is_tied = (metric, frozenset([best.get(metric), run])) in tied
-        marks.append(BEST if best.get(metric) == run else TIED if is_tied else None)
-    return pd.Series(marks, dtype="str")
+    first = table[table["rank"].eq(1) & table["metric"].isin(told["metric"])]
+    best = table["metric"].map(first.drop_duplicates("metric").set_index("metric")["run_id"])
+    keys = zip(
+        table["metric"], map(frozenset, zip(best, table["run_id"], strict=True)), strict=True
+    )
+    marks = pd.Series([TIED if key in tied else None for key in keys], dtype="str")
+    return marks.mask(best.eq(table["run_id"]), BEST)
 
 
 def pareto_front(x: pd.Series, y: pd.Series, better_x: str, better_y: str) -> list[str]:

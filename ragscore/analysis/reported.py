@@ -1,19 +1,17 @@
-"""Metric values that another tool stored: as scores, or checked against recomputed values.
+"""Metric values that another tool stored: what they are called here, and which are of whole runs.
 
-In: `Results` with a frame of reported values; for the check a golden set as well. Out: a frame of
-scores, or one row per reported value beside the recomputed one.
+In: `Results` with a frame of reported values. Out: our labels; the means of runs, with and without
+rows.
 """
 
 import re
 
 import pandas as pd
 
-from ragscore.frames.data import DataError, Results, categorical
+from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import name_list, nearest, warn
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.metrics.declaration import spelling
-from ragscore.scoring.provenance import judge_fingerprint
-from ragscore.scoring.targets import LEVELS
 
 REPORTED_NAMES = {
     "recall": "recall", "hit": "hit", "hits": "hit", "hit_rate": "hit", "success": "hit",
@@ -29,7 +27,6 @@ REPORTED_NAMES = {
 Letter case and separators don't matter.
 """
 _BY_SPELLING = {spelling(theirs): ours for theirs, ours in REPORTED_NAMES.items()}
-FINGERPRINT = "judge_fingerprint"
 _NAME = re.compile(r"(?P<name>[A-Za-z_.]+?)(?:(?:@|_at_|_)(?P<k>\d+))?|(?P<whole>.+)")
 FIRST_RANK = "rank_first_match"
 """What seed-mcp's records call the rank of a query's first right hit; without a hit it is null."""
@@ -58,55 +55,6 @@ def _renamed(metric: str) -> str:
     return _BY_SPELLING.get(spelling(parts["name"]), parts["name"]) + cutoff
 
 
-def reported_scores(results: Results) -> pd.DataFrame:
-    """Return the reported values of single queries as a frame of scores.
-
-    It has the form of `rs.score`.
-
-    Returns
-    -------
-    One row per run and query (index `query_id`): `run_id`, `state` (scored), `level` (NA);
-    `judge_fingerprint`, what each report says of its judges ("" if nothing), if any says it; then a
-    float64 column per metric under our label where it has one, NaN where nothing is reported.
-
-    Raises
-    ------
-    DataError
-        There are no reported values; two metrics of a report are the same one here.
-
-    Examples
-    --------
-    >>> from dataclasses import replace
-    >>> values = results.responses[["run_id", "query_id"]].assign(metric="mrr", value=1.0)
-    >>> reported_scores(replace(results, reported=values))
-    """
-    reported = known_reports(results, None)
-    reported = reported[reported["query_id"].ne("")]
-    names = {metric: label_of(metric) or metric for metric in reported["metric"].unique()}
-    if len(set(names.values())) < len(names):
-        raise DataError(
-            f"several names for one metric among {', '.join(names)}",
-            field="results.reported",
-            allowed="each metric once",
-        )
-    if reported.duplicated(["run_id", "query_id", "metric"]).any():
-        raise DataError(
-            "a query's metric has several values",
-            field="results.reported",
-            allowed="one row per run, query and metric",
-        )
-    keys = ["run_id", "query_id"]
-    wide = reported.pivot(index=keys, columns="metric", values="value")[list(names)]
-    wide = wide.reindex(pd.MultiIndex.from_frame(reported[keys].drop_duplicates()))
-    wide = wide.rename(columns=names).rename_axis(columns=None).reset_index("run_id")
-    wide.insert(1, "state", "scored")
-    wide.insert(2, "level", pd.Series(categorical([-1] * len(wide), LEVELS), index=wide.index))
-    if (judges := judge_fingerprint(results)).ne("").any():
-        wide.insert(3, FINGERPRINT, wide["run_id"].astype("str").map(judges).astype("str"))
-    runs = results.runs["run_id"].astype("str").tolist()
-    return wide.astype({"run_id": pd.CategoricalDtype(runs)})
-
-
 def aggregates(results: Results) -> pd.DataFrame:
     """Return the reported values of whole runs: run_id, metric, reported_as, statistic, value."""
     columns = ["run_id", "metric", "reported_as", "statistic", "value"]
@@ -126,9 +74,8 @@ def aggregates(results: Results) -> pd.DataFrame:
 
 def split_reported(results: Results) -> tuple[Results, list[str]]:
     """Return the runs that have rows, and the names of those that report means alone."""
-    if results.reported is None:
-        return results, []
-    asked, told = set(results.responses["run_id"].unique()), set(aggregates(results)["run_id"])
+    told = set() if results.reported is None else set(aggregates(results)["run_id"])
+    asked = set(results.responses["run_id"].unique())
     run_ids = results.runs["run_id"].astype("str").tolist()
     alone = [one for one in run_ids if one in told and one not in asked]
     kept = [one for one in run_ids if one not in alone]

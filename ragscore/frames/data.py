@@ -66,9 +66,8 @@ def _mapping_text(mapping: pd.DataFrame) -> str:
 def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
     """Give targets without an id of their level their `target_id`."""
     for level, column in ID_OF_LEVEL.items():
-        lacks = targets["level"].eq(level).to_numpy(bool)
-        if column in targets:
-            lacks = lacks & targets[column].isna().to_numpy()
+        known = targets.get(column, pd.Series(pd.NA, targets.index))
+        lacks = (targets["level"].eq(level) & known.isna()).to_numpy(bool)
         if lacks.any():
             ids = targets["target_id"].where(lacks)
             targets = targets.assign(**{column: targets.get(column, ids).fillna(ids)})
@@ -179,12 +178,10 @@ class Golden(GoldenVerbs):
     @property
     def _refusals(self) -> pd.Series:
         """Ids of the queries that should be refused, without unlabelled ones."""
-
-        def ids() -> pd.Series:
-            should_refuse = ~self.queries["answerable"].fillna(True).to_numpy(bool)
-            return self.queries.loc[should_refuse, "query_id"]
-
-        return self._once("refusals", ids)
+        is_due = self._once(
+            "refusals", lambda: ~self.queries["answerable"].fillna(True).to_numpy(bool)
+        )
+        return self.queries.loc[is_due, "query_id"]
 
     @property
     def _coded(self) -> "Golden":
@@ -305,8 +302,6 @@ class Results(ResultsVerbs):
         results, frames = replace(self), dict[str, Any]()
         if query_ids is not None:
             query_ids = names_of(query_ids, "query_ids", "query ids")
-        elif names == [*results.runs["run_id"]]:
-            return results
         for name, frame in results._of_runs().items():
             keep = frame["run_id"].isin(names)
             if name in ("chunks", "documents", "problems"):  # those of no run, too
@@ -396,12 +391,11 @@ def run_names(runs: pd.DataFrame, names: Iterable[str] | str) -> list[str]:
     DataError
         A name that no run has, or a system that several have; the candidates are listed.
     """
-    ids, known = runs["run_id"].astype("str").tolist(), dict[str, list[str]]()
-    if "system" in runs:
-        for system, run_id in zip(runs["system"].astype("str").fillna(""), ids, strict=True):
-            known.setdefault(system, []).append(run_id)
-        known.pop("", None)
-    known |= {one: [one] for one in ids}
+    known, ids = dict[str, list[str]](), runs["run_id"].astype("str").tolist()
+    for system, run_id in zip(runs.get("system", pd.Series(ids)).fillna(""), ids, strict=True):
+        known.setdefault(system, []).append(run_id)
+    known = known | {one: [one] for one in ids}
+    known.pop("", None)
     asked = names_of(names, "run", "the names of runs, as text")
     check_known(asked, known, "run", "run or system", "there are")
     if several := [name for name in asked if len(known[name]) > 1]:

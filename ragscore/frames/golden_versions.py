@@ -62,11 +62,9 @@ def hashes_by_query(query_ids: pd.Series, frames: dict[str, pd.DataFrame]) -> pd
     """
     ids = pd.Index(query_ids, name="query_id")
     rows: list[list[str]] = [[] for _ in ids]
-    for name, frame in frames.items():
-        if len(frame):
-            places = lookup(frame["query_id"], ids).tolist()
-            for query, row in zip(places, _rows(name, frame), strict=True):
-                rows[query].append(row)
+    for name, frame in [(name, one) for name, one in frames.items() if len(one)]:
+        for query, row in zip(lookup(frame["query_id"], ids), _rows(name, frame), strict=True):
+            rows[query].append(row)
     digests = [short_hash("\n".join(sorted(own))) for own in rows]
     return pd.Series(digests, index=ids, dtype="str", name="query_hash")
 

@@ -17,7 +17,7 @@ from pandas.api.types import is_bool_dtype, is_float_dtype, is_integer_dtype, is
 from ragscore.frames.codes import coded, codes_of
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.files import LONGEST_ID, has_limits
-from ragscore.io.run_records import Batch, Level, Values, series, values_of
+from ragscore.io.run_records import Level, Values, series, values_of
 from ragscore.io.source import Problems, as_id, as_text, describe
 from ragscore.io.values import ID_ALLOWED, VERDICTS, as_json, as_number, plain, plain_cell
 
@@ -168,7 +168,7 @@ def column_of(values: Values) -> pd.Series:
 def own_columns_of(fields: dict[str, Values], lines: Codes) -> dict[str, pd.Series]:
     """Return fields as `x_<name>`: mappings become one column per key, lists JSON."""
     found: dict[str, Any] = {}
-    Level(fields, np.arange(len(lines)), "", Batch(lines)).extras(found)
+    Level(fields, lines, "", Problems("", strict=False)).extras(found)
     return {name: series(values) for name, values in found.items()}
 
 

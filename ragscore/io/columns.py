@@ -256,6 +256,8 @@ def _column_of(
     """Return the column of a role, None if no name tells one."""
     own, names = _OWN.get(side, {}).get(role, plain_name(role)), _KNOWN[side][role]
     plain = {one: plain_name(one) for one in fields}
+    # of a column in which ids are named, nothing else is taken
+    taken = {*roles.values(), *(roles[one].partition(".")[0] for one in ID_ROLES if one in roles)}
     if role in ID_ROLES and not _BESIDE[side] & {*plain.values()}:
         # nothing tells that a bare `id` is a document's: then it is the record's own
         scalars = [one for one in plain if kind_of(fields[one]) not in ("list", "mapping")]
@@ -265,7 +267,7 @@ def _column_of(
         for name in names
         for one in fields
         if plain[one] == name
-        and one not in roles.values()
+        and one not in taken
         # a label without any value is one, too: what is asked by it is all in one slice
         and (kind_of(fields[one]) != "empty" or (plain[one] == own and role not in _KINDS))
     ]
@@ -330,7 +332,11 @@ def _ask(role: str, roles: Columns, fields: Mapping[str, Any], side: str, where:
             f'for an answer; {{"{role}": "{column}"}} for an id',
         ),
         (
-            role == "text" and side == "results" and tells == {"text"} and has_bare_id,
+            role == "text"
+            and side == "results"
+            and tells == {"text"}
+            and has_bare_id
+            and isinstance(values, str),
             f"{column}, beside {roles.get('query_id')}, may be the query's own text",
             {"query": column},
             f'for queries; {{"text": "{column}"}} if it is that of a hit',

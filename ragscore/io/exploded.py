@@ -9,9 +9,9 @@ Elasticsearch, OpenSearch, Pinecone, Qdrant, Weaviate, Chroma and Vespa by one l
 Nothing of them is imported.
 """
 
-import math
 from collections.abc import Mapping
 from itertools import chain, zip_longest
+from operator import ne
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,10 +127,12 @@ def _cell(cell: Any, is_ranked: bool) -> _Cell:
         value = hits_of(value) if is_ranked else nested(plain_cell(value))
     if isinstance(value, dict):
         ids, numbers = [*value], [*value.values()]
-        falling = is_ranked and (are_numbers or _are_numbers(value)) and sorted(numbers)[::-1]
-        if falling and falling != numbers:
+        if is_ranked and not (are_numbers or _are_numbers(value)):
+            return _Cell([], is_bad=True)
+        falling = sorted(numbers, reverse=True) if is_ranked else numbers
+        if falling != numbers:
             ids = sorted(value, key=value.__getitem__, reverse=True)
-        return _Cell(ids, falling or numbers, is_bad=is_ranked and falling is False)
+        return _Cell(ids, falling)
     if not isinstance(value, list):
         return _Cell(None if value is None else [value], is_bad=is_list_text(value))
     if not (is_ranked and value and isinstance(value[0], list)):
@@ -143,7 +145,7 @@ def _cell(cell: Any, is_ranked: bool) -> _Cell:
 
 def _are_numbers(scores: dict[str, Any]) -> bool:
     values = scores.values()
-    return {*map(type, values)} <= {int, float} and not math.isnan(sum(values))
+    return {*map(type, values)} <= {int, float} and not any(map(ne, values, values))  # NaN
 
 
 def _calls(sizes: list[list[int]]) -> pd.DataFrame:
@@ -184,9 +186,8 @@ def _objects(
     found = {one: column_of(fields.pop(name)) for one, name in roles.items()}
     known = [found[one].notna() for one in (*ID_ROLES, "text") if one in found]
     is_bad = ~np.any(known, axis=0) if known else np.ones(len(items), bool)
-    Cells(cells.problems, lines).report(
-        pd.Series(items, name=name), is_bad, "mappings with an id, such as doc_id"
-    )
+    allowed = f'mappings with an id, such as doc_id; or columns={{"doc_id": "{name}.???"}}'
+    Cells(cells.problems, lines).report(pd.Series(items, name=name), is_bad, allowed)
     return found | own_columns_of(fields, lines)
 
 

@@ -133,6 +133,11 @@ def _read(
         | {"line": row.line}
         for row, more in read
     ]
+    texts = {name: [as_text(row.get(name)) for row in made] for name in IN_DIALOGUE}
+    ids = ids_of_queries(pd.DataFrame(texts, dtype="str"), [row.get("run_id") for row in made])
+    for row, query_id in zip(made, ids.astype(object).where(ids.notna(), None), strict=True):
+        if row.get("query_id") is None:
+            row["query_id"] = query_id
     told = {name: first_at(top, paths) for name, paths in tool.run.items()}
     if told.get("config") is not None:
         told["config"] = as_json(told["config"])
@@ -162,16 +167,6 @@ def _with_users(made: Fields, own: Fields) -> Fields:
     return made | {"scores": scores}
 
 
-def _with_ids(rows: list[Fields]) -> list[Fields]:
-    """Return rows with an id of the query, made of its text where there is none."""
-    texts = {name: [as_text(row.get(name)) for row in rows] for name in IN_DIALOGUE}
-    made = ids_of_queries(pd.DataFrame(texts, dtype="str"), [row.get("run_id") for row in rows])
-    known = [row.get("query_id") for row in rows]
-    ids = pd.Series(known, dtype=object).fillna(made.astype(object))
-    found = ids.where(ids.notna(), None)
-    return [row | {"query_id": one} for row, one in zip(rows, found, strict=True)]
-
-
 # Rows with our names -> frames
 
 
@@ -179,7 +174,6 @@ def results_of_rows(
     rows: list[Fields], run_id: str, problems: Problems, are_repeats: bool
 ) -> Results:
     """Return the runs of rows with our names: one for each `run_id`, and each repeat."""
-    rows = _with_ids(rows)
     lines = [row["line"] for row in rows]
     known = [
         {name: one for name, one in row.items()
@@ -224,7 +218,6 @@ def golden_of_rows(
     catalogue: pd.DataFrame | None = None,
 ) -> Golden:  # fmt: skip
     """Return the labels of rows with our names."""
-    rows = _with_ids(rows)
     named = (*LABELLED, *LABELS, "tags", "query", "query_id")
     asked: Fields = {}  # of texts that have one id, the first
     known = [

@@ -285,9 +285,6 @@ def _runs(
 ) -> Results:
     """Return the runs of all sources."""
     sources, run_id, ties = _sources(source, "results"), options["run_id"], options["ties"]
-    if run_id is not None and len(sources) > 1:
-        told = f"{run_id!r} for {len(sources)} sources"
-        raise DataError(told, field="run_id", allowed="one source")
     parts, formats = list[Results](), list[Format | None]()
     for one in sources:
         part, found = _loaded(one, "results", format, max_bytes, (strict,), options)
@@ -357,12 +354,11 @@ def _sources(source: Any, side: str) -> list[Any]:
 def _files(path: str | os.PathLike[str], side: str) -> list[Path]:
     """Return the files of a path, or of a pattern (sorted); of runs, those in folders, too."""
     files = [Path(path)]
-    if is_pattern := has_magic(os.fspath(path)) and not files[0].exists():
+    if has_magic(os.fspath(path)) and not files[0].exists():
         # beside runs, a README is no run
         files = [Path(one) for one in sorted(glob(os.fspath(path))) if not one.endswith(".md")]
     if not files or not files[0].exists():
-        told = "no file matches" if is_pattern else "no such file:"
-        raise DataError(f"{told} {os.fspath(path)}", field="source")
+        raise DataError(f"no such file: {os.fspath(path)}", field="source")
     if side == "golden":
         return files
     return [file for one in files for file in _run_files(one) or [one]]

@@ -278,11 +278,7 @@ def formats_of(side: str) -> list[Format]:
 
 # Writing
 
-BESIDE = [
-    Format("judgments", lambda seen: 0, run_file.read_judgments, run_write.write_judgments),
-    Format("retriever_summary", lambda seen: 0, retrievers.read_retrievers,
-           retrievers.write_retriever_summary),
-]  # fmt: skip
+BESIDE = [Format("judgments", lambda seen: 0, run_file.read_judgments, run_write.write_judgments)]
 """Files that no reader of results begins with."""
 
 
@@ -299,9 +295,8 @@ def save(
         in .gz.
     format
         Needed only if the ending doesn't tell. Of results: per_query, trec, chatbot or retrievers;
-        judgments (the judgments of one run) or retriever_summary (the outcomes of responses,
-        without hits). Of a golden set: golden, trec_qrels, qrels_jsonl, beir, chatbot or
-        predicates.
+        judgments (the judgments of one run). Of a golden set: golden, trec_qrels, qrels_jsonl,
+        beir, chatbot or predicates.
     options
         What the format takes, such as `level="chunk"` for trec.
 

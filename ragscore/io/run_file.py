@@ -12,7 +12,6 @@ replaces which.
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.data import KINDS, DataError, Results, empty, from_records
-from ragscore.frames.errors import warn
+from ragscore.frames.errors import name_list, warn
 from ragscore.frames.schema import BESIDE, FIELDS
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.files import line_blocks, lines_of, read_text
@@ -274,7 +273,8 @@ def load_pieces(path: str | os.PathLike[str], *, strict: bool = True) -> Iterato
         parts.clear()
     problems.typos.warn()
     beside = _judgments(file, run, problems) | {"problems": problems.frame(run["run_id"])}
-    reader = _Records(columns_of, Problems(file, strict=False), notes=whole.notes)
+    reader = _Records(columns_of, Problems(file, strict=False))
+    reader.faults.notes = whole.faults.notes
     for parts in reader.blocks(file):
         frames = reader.frames(run["run_id"])
         yield Results(runs=from_records([run | counts], "runs"), **frames, **beside)
@@ -282,21 +282,19 @@ def load_pieces(path: str | os.PathLike[str], *, strict: bool = True) -> Iterato
         parts.clear()
 
 
-@dataclass
 class _Records(Reader):
-    """Reads the records of one run; `run` has what names it in them."""
-
-    run: dict[str, Any] = field(default_factory=dict)
+    """Reads the records of one run."""
 
     def blocks(self, path: Path) -> Iterator[list[Any]]:
         """Read a file block by block, and yield the parts so far after each."""
         parser = LineParser(EXAMPLE)
         for begin, block in line_blocks(path):
-            parsed = parser.parse(begin, block)
+            parsed = parser.parse(block)
             try:
                 if parsed is None:
                     raise NotPlain
-                self.add(parsed)
+                lines = begin + np.arange(len(next(iter(parsed.values()))))
+                self.add(Level(parsed, lines, "", self.faults, is_parsed=True))
             except (NotPlain, pa.ArrowException):
                 parser.is_off |= parsed is not None
                 rows = [*json_rows(path, self.faults, lines_of(block, path, begin), begin)]
@@ -304,24 +302,16 @@ class _Records(Reader):
                 self.read(rows)
             yield self.parts
 
-    def add(self, records: Level) -> None:
-        """Add records; those of another run are faults."""
-        records.batch.records = self.faults.records
-        for name in RUN_FIELDS:
-            for at, one in enumerate(listed(records.values(name))):
-                if one is not None and one != self.run.setdefault(name, one):
-                    records.fault(
-                        at,
-                        name,
-                        f"found {describe(one)} after {describe(self.run[name])}",
-                        "one run in a file; format='table' reads several",
-                    )
-        super().add(records)
-
     def frames(self, run_id: str | None = None) -> dict[str, pd.DataFrame]:
         """Return the frames, with what answers imply about refusals."""
         frames = super().frames(run_id)
-        frames["responses"] = with_refusals(frames["responses"], self.notes == {STATED})
+        for name in RUN_FIELDS:
+            found = frames["responses"].get(f"x_{name}", pd.Series()).dropna().unique()
+            if len(found) > 1:
+                allowed = "one run in a file; format='table' reads several"
+                self.problems.add(f"found {name_list(found)}", field=name, allowed=allowed)
+        is_stated = self.faults.notes == {STATED}
+        frames["responses"] = with_refusals(frames["responses"], is_stated)
         return frames
 
     def results(self, run: dict[str, Any], **others: pd.DataFrame) -> Results:
@@ -346,11 +336,11 @@ def columns_of(record: Level) -> Frames:
     is_open = np.array([one == UNKNOWN for one in listed(refused)], bool)
     if is_open.any():
         answer.fields["refused"] = kept(refused, ~is_open)
-        record.batch.notes.add(OPEN)
+        record.faults.notes.add(OPEN)
     responses = record.columns(RECORD)
     responses[OPEN] = pc.if_else(pa.array(is_open), True, None)
     if any(is_stated(responses.get(one, pa.nulls(0))).any() for one in ("refused", "grounded")):
-        record.batch.notes.add(STATED)
+        record.faults.notes.add(STATED)
     for name in [name for name in record.fields if name.startswith("latency_")]:
         responses[name] = record.take(name, "number")
     as_text = record.take("answer", "text")
@@ -407,7 +397,7 @@ def _take_span(level: Level, found: Columns) -> None:
     level.refuse("citation", f"an object whose kind is {KIND_ALLOWED}")
     kind = cited.fields.get("kind", pa.nulls(len(level), pa.string()))
     if (has_one & ~np.asarray(pc.is_in(kind, pa.array(CITATION_KINDS)))).any():
-        level.batch.refuse_parsed()
+        level.refuse_parsed()
     own = level.take("span_unit", "text")
     spans = [(level, is_stated(own), own, "start", "end", 0)]
     for name, fields in SPAN_FIELDS.items():

@@ -24,7 +24,7 @@ from ragscore.frames.data import KINDS, categorical, conform, empty
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.files import LONGEST_ID, UNFORESEEN
-from ragscore.io.source import Problems, Row, as_id, describe, parse_json, suggest_field
+from ragscore.io.source import Problems, Row, as_id, describe, parse_json
 from ragscore.io.values import (
     ARROW,
     HEADING_SEPARATOR,
@@ -46,8 +46,6 @@ Values: TypeAlias = "pa.Array | list[Any]"
 Fields = dict[str, tuple[str, str]]
 # Rows of frames: the kind, the record of each row, and the columns
 Frames = list[tuple[str, Codes, Columns]]
-# Types of the items of own lists that pyarrow surely has as the file has them
-_ITEMS = (pa.null(), pa.string(), pa.bool_(), pa.int64())
 _SCALARS = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 _DTYPES: dict[Any, Any] = {
     pa.string(): pd.StringDtype(na_value=np.nan),
@@ -58,35 +56,6 @@ _DTYPES: dict[Any, Any] = {
 
 class NotPlain(Exception):
     """A block that pyarrow may have parsed otherwise than the file says."""
-
-
-class Batch(Problems):
-    """The faults of some records, their lines, and what a format notes of them.
-
-    Those of a parsed block are never told: its lines are read again, one by one.
-    """
-
-    def __init__(self, lines: Any, is_parsed: bool = False) -> None:
-        super().__init__("", strict=False)
-        self.lines, self.is_parsed = np.asarray(lines, np.int64), is_parsed
-        self.notes: set[str] = set()
-
-    def add(self, found: str, **where: Any) -> None:
-        """Record a fault."""
-        self.refuse_parsed()
-        super().add(found, **where)
-
-    def refuse_parsed(self) -> None:
-        """Raise NotPlain if the values may not be those of the file."""
-        if self.is_parsed:
-            raise NotPlain
-
-
-def tell(faults: Problems, problems: Problems) -> None:
-    """Move the faults of a file to its problems, by their lines."""
-    for one in sorted(faults.records, key=lambda one: one["line"] or 0):
-        problems.add(one["found"], **{name: one[name] for name in ("line", "field", "allowed")})
-    faults.records.clear()
 
 
 def fields_of(objects: list[dict[str, Any]]) -> dict[str, Values]:
@@ -147,34 +116,49 @@ class Level:
     fields
         The values of each field. Steps take out what they read; the rest are fields without a
         column.
-    record
-        The number of each object's record in the batch.
+    lines
+        The line of each object's record.
     place
         How the names of fields begin in messages, such as "answer.".
+    faults
+        The faults of the file, and what its format notes.
+    is_parsed
+        Whether pyarrow parsed the values.
     inside
         The objects that were in fields.
     """
 
     fields: dict[str, Values]
-    record: Codes
+    lines: Codes
     place: str
-    batch: Batch
+    faults: Problems
+    is_parsed: bool = False
     inside: dict[str, "Level"] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.record)
+        return len(self.lines)
+
+    def refuse_parsed(self) -> None:
+        """Raise NotPlain if the values may not be those of the file."""
+        if self.is_parsed:
+            raise NotPlain
 
     def fault(self, at: Any, name: str, found: str, allowed: str) -> None:
-        """Tell a fault of one object."""
-        line, field = int(self.batch.lines[self.record[at]]), (self.place + name).rstrip(".")
-        self.batch.add(found, line=line, field=field, allowed=allowed)
+        """Tell a fault of one object; a parsed block is read again instead, line by line."""
+        self.refuse_parsed()
+        line, field = int(self.lines[at]), (self.place + name).rstrip(".")
+        self.faults.add(found, line=line, field=field, allowed=allowed)
+
+    def below(self, name: str, fields: dict[str, Values], row: Codes | None = None) -> "Level":
+        """Return objects that are in a field; `row`: of lists, where each object's list is."""
+        lines = self.lines if row is None else self.lines[row]
+        return Level(fields, lines, f"{self.place}{name}.", self.faults, self.is_parsed)
 
     def check_names(self, known: frozenset[str]) -> None:
         """Record the names of fields that resemble a known one."""
         for name, values in self.fields.items():
-            if suggest_field(name, known) is not None:
-                for line in np.unique(self.batch.lines[self.record[is_stated(values)]]).tolist():
-                    self.batch.typos.check([name], known, line)
+            if (stated := is_stated(values)).any():
+                self.faults.typos.check([name], known, int(self.lines[stated].min()))
 
     def values(self, name: str) -> Values:
         """Return the values of a field, which may be absent."""
@@ -191,11 +175,11 @@ class Level:
         if isinstance(values, pa.Array):
             if (plain := _plain(values, type)) is not None:
                 return plain
-            self.batch.refuse_parsed()
+            self.refuse_parsed()
             values = listed(values)
-        read, field, lines = READ[type], self.place + name, self.batch.lines[self.record].tolist()
+        read, field, lines = READ[type], self.place + name, self.lines.tolist()
         found = [
-            None if one is None else read(one, field, line, self.batch)
+            None if one is None else read(one, field, line, self.faults)
             for one, line in zip(values, lines, strict=True)
         ]
         return pa.array(found, ARROW[type])
@@ -225,9 +209,7 @@ class Level:
             fields = fields_of(
                 [o if is_one else {} for o, is_one in zip(values, is_object, strict=True)]
             )
-        return self.inside.setdefault(
-            name, Level(fields, self.record, f"{self.place}{name}.", self.batch)
-        )
+        return self.inside.setdefault(name, self.below(name, fields))
 
     def refuse(self, name: str, allowed: str) -> None:
         """Take out a field that may have no value, or none that is left in it."""
@@ -237,27 +219,23 @@ class Level:
 
     def items(self, name: str, allowed: str = "a list of objects") -> tuple["Level", Codes, Codes]:
         """Take out lists of objects: the objects of all, the row of each here, its place from 1."""
-        values, place = self.fields.pop(name, pa.nulls(len(self))), f"{self.place}{name}."
+        values = self.fields.pop(name, pa.nulls(len(self)))
         if isinstance(values, pa.Array) and pa.types.is_list(values.type):
             row, flat = np.asarray(pc.list_parent_indices(values), np.int64), values.flatten()
             is_plain = pa.types.is_struct(flat.type) and not flat.null_count
             if not is_plain and len(flat):
                 raise NotPlain
-            fields = members(flat) if is_plain else {}
-            return Level(fields, self.record[row], place, self.batch), row, places(row)
-        found: list[tuple[dict[str, Any], int, int]] = []
-        for n, one in enumerate(listed(values) if is_stated(values).any() else ()):
-            given = one if isinstance(one, list) else [] if one in (None, {}) else [None]
-            for at, item in enumerate(given, 1):
-                if isinstance(item, dict):
-                    found.append((item, n, at))
-                else:
-                    other = item if isinstance(one, list) else one
-                    self.fault(n, name, f"found {describe(other)}", allowed)
-        objects, rows, ats = zip(*found, strict=True) if found else ((), (), ())
-        row = np.array(rows, np.int64)
-        level = Level(fields_of([*objects]), self.record[row], place, self.batch)
-        return level, row, np.array(ats, np.int64)
+            return self.below(name, members(flat) if is_plain else {}, row), row, places(row)
+        values = listed(values)
+        lists = [one if isinstance(one, list) else [] for one in values]
+        row, flat = np.repeat(np.arange(len(lists)), [*map(len, lists)]), [*chain(*lists)]
+        is_object = np.array([isinstance(one, dict) for one in flat], bool)
+        wrong = [(n, one) for n, one in enumerate(values) if one not in (None, {}, lists[n])]
+        for n, one in wrong + [(row[at], flat[at]) for at in np.flatnonzero(~is_object)]:
+            self.fault(n, name, f"found {describe(one)}", allowed)
+        objects = [one for one in flat if isinstance(one, dict)]
+        of = row[is_object]
+        return self.below(name, fields_of(objects), of), of, places(row)[is_object]
 
     def order(self, name: str, row: Codes, at: Codes, first: int = 1) -> pa.Array:
         """Take out the numbers of objects in lists, such as ranks, each once in its list.
@@ -286,7 +264,7 @@ class Level:
         values = self.values("metadata")
         if not is_stated(values).any():
             return [], pa.nulls(len(self), pa.string())
-        self.batch.refuse_parsed()
+        self.refuse_parsed()
         about = [one if isinstance(one, dict) else {} for one in listed(values)]
         self.fields["metadata"] = [None if isinstance(o, dict) else o for o in listed(values)]
         self.refuse("metadata", "a mapping or null")
@@ -308,16 +286,15 @@ class Level:
             values = self.fields.pop(name, pa.nulls(0))
             if not is_stated(values).any():
                 continue
-            if isinstance(values, pa.Array) and not pa.types.is_list(values.type):
-                found[full] = values
+            if isinstance(values, pa.Array):
                 if pa.types.is_floating(values.type):
+                    values = pc.if_else(pc.is_nan(values), None, values)
                     if not pc.all(pc.less(pc.abs(values), LARGEST_EXACT_FLOAT)).as_py():
-                        self.batch.refuse_parsed()  # it may have been a large whole number
-                    found[full] = pc.if_else(pc.is_nan(values), None, values)
+                        self.refuse_parsed()  # it may have been a large whole number
+                elif pa.types.is_list(values.type):
+                    raise NotPlain  # which has all numbers of a list, and all objects, alike
+                found[full] = values
                 continue
-            if isinstance(values, pa.Array) and values.type.value_type not in _ITEMS:
-                raise NotPlain  # objects have fields that others have, and numbers may be decimal
-            values = listed(values)
             whole = [one for one in values if is_int(one)]
             is_exact = max(map(abs, whole), default=0) <= LARGEST_EXACT_FLOAT
             if kinds_of(values) == {int, float} and is_exact:
@@ -364,8 +341,6 @@ class Reader:
     once
         What is allowed, in the message for a record whose ids stood there before; "": it is no
         fault.
-    notes
-        What `columns` noted of any batch.
     lines
         The line of the ids of each record so far.
     """
@@ -374,20 +349,27 @@ class Reader:
     problems: Problems
     keys: Mapping[str, str] = field(default_factory=lambda: {"query_id": "query_id"})
     once: str = "one record per query"
-    notes: set[str] = field(default_factory=set)
     parts: list[tuple[str, Columns]] = field(default_factory=list)
     lines: dict[tuple[str, ...], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.faults = Problems(self.problems.file, strict=False)
+        self.faults.typos = self.problems.typos
 
     def read(self, rows: Iterable[Row]) -> None:
         """Read records. Faults of `rows` among `faults` are told by their lines, with others."""
         source = iter(rows)
         while batch := [*islice(source, BATCH)]:
             fields = fields_of([row.values for row in batch])
-            self.add(Level(fields, np.arange(len(batch)), "", Batch([row.line for row in batch])))
-        tell(self.faults, self.problems)
+            self.add(Level(fields, np.array([row.line for row in batch]), "", self.faults))
+        self.tell()
+
+    def tell(self) -> None:
+        """Move the faults to the problems, by their lines."""
+        for one in sorted(self.faults.records, key=lambda one: one["line"] or 0):
+            told = {name: one[name] for name in ("line", "field", "allowed")}
+            self.problems.add(one["found"], **told)
+        self.faults.records.clear()
 
     def add(self, records: Level) -> None:
         """Add a batch of records.
@@ -397,9 +379,7 @@ class Reader:
         NotPlain
             A parsed block has to be read anew; nothing of it was added.
         """
-        batch, lines = records.batch, dict[tuple[str, ...], int]()
-        batch.records, batch.typos = self.faults.records, self.problems.typos
-        batch.notes = self.notes
+        lines = dict[tuple[str, ...], int]()
         ids, is_good = self._identified(records, lines)
         for kind, row, columns in self.columns(records):
             if not is_good.all():
@@ -408,7 +388,7 @@ class Reader:
             columns |= {name: one.take(pa.array(row)) for name, one in ids.items()}
             self.parts.append((kind, columns))
         self.lines |= lines
-        tell(self.faults, self.problems)
+        self.tell()
 
     def _identified(
         self, records: Level, lines: dict[tuple[str, ...], int]
@@ -419,7 +399,7 @@ class Reader:
                 records.fault(at, name, "the field is missing", ID_ALLOWED)
         ids = {column: records.take(name, "id") for name, column in self.keys.items()}
         is_good, cells = np.ones(len(records), bool), zip(*map(listed, ids.values()), strict=True)
-        for n, (cell, line) in enumerate(zip(cells, records.batch.lines.tolist(), strict=True)):
+        for n, (cell, line) in enumerate(zip(cells, records.lines.tolist(), strict=True)):
             before = self.lines.get(cell, lines.get(cell))
             is_good[n] = None not in cell and (before is None or not self.once)
             if is_good[n]:
@@ -515,8 +495,8 @@ class LineParser:
         self.example, self.types = example, pa.struct([])
         self.is_off = False
 
-    def parse(self, begin: int, data: bytes) -> Level | None:
-        """Return the records of a block that begins at line `begin`."""
+    def parse(self, data: bytes) -> dict[str, Values] | None:
+        """Return the fields of the records of a block of lines, if each line is one."""
         from pyarrow import json
 
         n_lines = _n_objects(data)
@@ -536,9 +516,7 @@ class LineParser:
             return None
         if len(table) != n_lines:
             return None
-        batch = Batch(np.arange(begin, begin + n_lines), is_parsed=True)
-        records = table.combine_chunks().to_struct_array().combine_chunks()
-        return Level(members(records), np.arange(n_lines), "", batch)
+        return members(table.combine_chunks().to_struct_array().combine_chunks())
 
     def learn(self, values: list[dict[str, Any]]) -> None:
         """Add the types of these fields; where one has several, `json` parses all that follows."""

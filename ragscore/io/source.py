@@ -123,7 +123,7 @@ class Problems:
     def __init__(self, file: Path | str, strict: bool) -> None:
         self.file, self.strict = str(file), strict
         self.records: list[dict[str, Any]] = []
-        self.typos = Typos(file)
+        self.typos, self.notes = Typos(file), set[str]()
 
     def add(
         self,

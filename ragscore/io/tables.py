@@ -5,7 +5,7 @@ hit or one row per query. Roles of columns come from columns.py; lists in cells 
 (exploded.py), so that all steps here are about columns. labels.py reads golden sets.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -162,7 +162,8 @@ def read_results_table(
     if table.roles:
         return results
     _tell_unread(table, own, results)
-    _warn_of_references(table, given, own)
+    if "answer" in given and given["answer"].notna().all():
+        _warn_of_references(table.name, given["answer"], own.values())
     order = "order of the hits"
     rank = f"{roles['score']} (descending)" if is_per_hit and "score" in roles else order
     told = {"rank": rank} if ids and "rank" not in roles else {}
@@ -210,17 +211,13 @@ def _tell_unread(table: Table, own: Mapping[str, pd.Series], results: Results) -
         warn(f"{table.name}: not read: {', '.join(told)}{proposed}")
 
 
-def _warn_of_references(
-    table: Table, given: Mapping[str, pd.Series], own: Mapping[str, pd.Series]
-) -> None:
+def _warn_of_references(name: str, answer: pd.Series, own: Iterable[pd.Series]) -> None:
     """Warn where every answer is the reference beside it."""
-    answer = given.get("answer", pd.Series(dtype="str"))
-    if len(answer) < MOST_SAME or answer.isna().any():
-        return
-    for one in own.values():
+    answers = answer.astype("str")
+    for one in own:
         is_label = called([str(one.name)], "golden", "reference_answer")
-        if is_label and (answer.astype("str") == one.astype("str")).all():
-            warn(f"{table.name}: every {answer.name} is its {one.name}: is it the expected one?")
+        if is_label and len(one) >= MOST_SAME and (answers == one.astype("str")).all():
+            warn(f"{name}: every {answer.name} is its {one.name}: is it the expected one?")
 
 
 def own_frame(columns: Mapping[str, pd.Series]) -> dict[str, pd.Series]:
@@ -301,9 +298,8 @@ def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
     cell = rows.groupby(same, sort=False, dropna=False).ngroup().to_numpy()
     groups = Groups(cell.astype(np.int64), cell.max() + 1, cells, asked.query_id)
     groups.one(texts.where(cells.keep), "query", drops=True)
-    declared = asked.columns.get("repeat")
     none = pd.Series(pd.NA, rows.index, dtype="Int64")
-    rows["repeat"] = none if declared is None else cells.numbers(declared, "whole")
+    rows["repeat"] = cells.numbers(asked.columns.get("repeat", none), "whole")
     is_declared = rows["repeat"].nunique() > 1
     again = rows[cells.keep & rows.duplicated([*same, "repeat"], keep=False).to_numpy()]
     if len(again) and not asked.are_repeats:
@@ -383,11 +379,10 @@ def _read_hits(items: Items, problems: Problems) -> dict[str, Any]:
     hits: dict[str, Any] = {role: cells.ids(columns[role], role, is_needed) for role in given}
     if "text" in columns:
         text = hits["text"] = cells.take(columns["text"], "text")
-        known = [hits[one].notna() for one in given] or [text.isna()]
-        without = text.fillna("").ne("") & ~np.any(known, axis=0)
-        if without.any():  # ids are made of passages that have none
-            made, ids = ids_made(text.where(without), text_id), hits.get("chunk_id")
-            hits["chunk_id"] = made if ids is None else ids.fillna(made)
+        has_id = np.any([text.isna(), *(hits[one].notna() for one in given)], axis=0)
+        made = ids_made(text.mask(has_id | text.eq("")), text_id)  # of passages that have no id
+        if made.notna().any():
+            hits["chunk_id"] = hits.get("chunk_id", made).fillna(made)
     for role, type in (("rank", "rank"), ("call", "rank"), ("score", "number")):
         if role in columns:
             hits[role] = cells.numbers(columns[role], type)

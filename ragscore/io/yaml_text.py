@@ -113,7 +113,11 @@ def _mapping(loader: Any, node: yaml.MappingNode) -> dict[str, Any]:
     for n, (key, _) in enumerate(node.value):
         if not isinstance(key, yaml.ScalarNode) or key.value in stated[:n]:
             is_name = isinstance(key, yaml.ScalarNode)
-            found = f"the key {key.value!r} appears twice" if is_name else "a key that is no text"
+            found = (
+                f"the key {key.value!r} appears twice"
+                if is_name
+                else "a key that is a list or mapping"
+            )
             name = key.value if is_name else None
             raise yaml.MarkedYAMLError(name, problem=found, problem_mark=key.start_mark)
     loader.flatten_mapping(node)  # merges the mappings that `<<` names

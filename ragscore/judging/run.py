@@ -191,9 +191,12 @@ class Judged(JudgedVerbs, Display):
             f"Judged: {plural(len(self.ledger), 'judgment')} ({states}); cost"
             f" {'unknown' if math.isnan(cost) else f'${cost:.4f}'}"
         )
-        failed = self.ledger.query("state == 'judge_failed'")
-        why = [f"First failure: {reason}" for reason in failed["reason"][:1]]
-        return [title, *why, Table(self.counts(), limit=SHOWN_ROWS, way=".counts()")]
+        failed = self.ledger.query("state == 'judge_failed'")["reason"]
+        return [
+            title,
+            *(f"First failure: {reason}" for reason in failed[:1]),
+            Table(self.counts(), limit=SHOWN_ROWS, way=".counts()"),
+        ]
 
 
 def ledger_of(folder: Path) -> pd.DataFrame:
@@ -316,8 +319,7 @@ def judge(
             tuple(judges),
         )
 
-    if endpoint.call is not None and cache == DEFAULT_CACHE:
-        cache = None
+    cache = None if endpoint.call and cache == DEFAULT_CACHE else cache
     with closing(Cache(cache)) as replies, judge_client(endpoint, replies, costs) as client:
         due = [one for one in judgments if one.state != "skipped"]
         try:

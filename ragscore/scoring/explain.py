@@ -86,7 +86,8 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
     """Give the causes of a missing value, flags of all rows each."""
     metric, everywhere = label.metric, np.ones(rows.n, dtype=bool)
     criterion = "nuggets" if metric.name.startswith("nugget_") else metric.name
-    judged = rows.verdicts if metric.name == FAILED else rows.verdicts_on(criterion)
+    is_of = rows.verdicts["criterion"].eq(criterion) | (metric.name == FAILED)
+    judged = rows.verdicts[is_of.to_numpy()]
     is_judged = rows.count(judged["row"].to_numpy()) > 0
     yield rows.query < 0, NOT_APPLICABLE, "no golden query"
     if metric.family == "own" and metric.compute is None:

@@ -85,11 +85,11 @@ def metric(
             f"{base} is a metric of ours, or of another tool", field="name", allowed="another name"
         )
     bounds = _bounds((0, 1) if range is None and kind in ("binary", "bounded") else range)
-    told = {"of": of, "kind": kind}
 
     def declared(function: Any) -> Metric:
         if not callable(function):
             raise DataError(f"found {excerpt(function)}", field=name, allowed="a function")
+        told = {"of": of, "kind": kind}
         return _metric(name, formula, _direction(better), bounds, told, function)
 
     return declared
@@ -180,8 +180,9 @@ def from_plain(content: Any) -> list[Metric]:
         one = with_own(str(name), told.get("better"), told.get("range"))
         if "source" in told:
             check_known(("formula", "of", "kind"), told, f"declared.{name}", "key", "found")
-            formula, source = told["formula"], told["source"]
-            one = _metric(str(name), formula, one.better, one.bounds, told, None, source)
+            one = _metric(
+                str(name), told["formula"], one.better, one.bounds, told, None, told["source"]
+            )
         found.append(one)
     return found
 

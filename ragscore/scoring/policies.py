@@ -65,7 +65,7 @@ class Policies:
         DataError
             An unknown policy, or a value that it can't have.
         """
-        check_known(stated, cls.ALLOWED, "policies", "policy")
+        check_known(stated, cls.ALLOWED, "policies", "argument or policy")
         return cls(**{**(default or {}), **stated})
 
     def lists(self, results: Results) -> Results:

@@ -43,8 +43,7 @@ def primary_of(
     """
     columns, found = metric_columns(scores), list[str]()
     if given is None:
-        has_value = scores[columns].notna().any()
-        known = [name for name in columns if has_value[name]]
+        known = scores[columns].dropna(axis="columns", how="all").columns
         for aspect, of in ASPECTS.items():
             held = [name for name in of if name in known]
             # of retrieval alone `passed` says the same again, and would halve its level

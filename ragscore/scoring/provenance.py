@@ -74,13 +74,14 @@ def recorded_parts(results: Results, level: str) -> dict[str, Parts]:
     """
     runs, judges = results.runs["run_id"].astype("str").tolist(), judges_of_scores(results)
     held = {field: _runs_with(results, field) for field in FIELDS}
-    of_judgments = judges_by_criterion(results).items()
-    held[_VERDICT] = {run for run, of in of_judgments if _VERDICT.partition(".")[2] in of}
+    held[_VERDICT] = {
+        run for run, of in judges_by_criterion(results).items() if "judge_correctness" in of
+    }
     cited, found = _runs_with(results, "citations.run_id"), _runs_with(results, "hits.run_id")
-    reads_text = level in (*READS_TEXT, "per_query")
     carriers = {
         "chunks": cited, "citations.chunk_id": cited, "hits.chunk_id": found,
-        "hits.text": found if reads_text else set(), "responses.answer": set(runs),
+        "hits.text": found if level in (*READS_TEXT, "per_query") else set(),
+        "responses.answer": set(runs),
     }  # fmt: skip
     return {
         run: {

@@ -48,8 +48,10 @@ def with_refusals_in_words(results: Results, phrases: Iterable[str] | None = Non
     given = listed_phrases() if phrases is None else phrases
     are_texts = all(isinstance(one, str) and one.strip() for one in given)
     if not given or isinstance(given, str) or not are_texts:
-        allowed = "a list of texts that aren't blank"
-        raise DataError(f"found {excerpt(phrases)}", field="phrases", allowed=allowed)
+        raise DataError(
+            f"found {excerpt(phrases)}", field="phrases",
+            allowed="a list of texts that aren't blank",
+        )  # fmt: skip
     responses = results.responses
     is_open = unstated(responses)
     refused = _stated(responses).mask(is_open, in_words(responses.loc[is_open, "answer"], given))

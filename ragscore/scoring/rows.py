@@ -176,11 +176,10 @@ class Rows:
         if reported is None or "n_hits" not in set(reported["metric"]):
             return pd.DataFrame(np.nan, rows, OUTCOME)
         told = reported[reported["metric"].isin(OUTCOME)]
-        table = told.assign(row=self.of(told)).pivot_table("value", "row", "metric")
-        table = table.reindex(index=rows, columns=OUTCOME)
-        table = table.where((table["n_hits"] > 0) & (self.n_hits == 0))
-        has_rank = table["rank_first_match"].notna()
-        return table.assign(passed=table["passed"].where(table["passed"].notna() | ~has_rank, 1.0))
+        wide = told.assign(row=self.of(told)).pivot_table("value", "row", "metric")
+        table = wide.reindex(index=rows, columns=OUTCOME)
+        table["passed"] = table["passed"].fillna(table["rank_first_match"].clip(1, 1))
+        return table.where((table["n_hits"] > 0) & (self.n_hits == 0))
 
     @cached_property
     def has_outcome(self) -> Flags:
@@ -263,11 +262,6 @@ class Rows:
         """The judgments of these rows."""
         return verdicts(self)
 
-    def verdicts_on(self, criterion: str) -> pd.DataFrame:
-        """Return the judgments of one criterion."""
-        held = self.verdicts
-        return held[held["criterion"].eq(criterion).to_numpy()] if len(held) else held
-
     @cached_property
     def nuggets(self) -> pd.DataFrame:
         """What judges say of each key fact: see `judged_nuggets`."""
@@ -307,9 +301,7 @@ class Rows:
 
     def matched_at(self, level: str) -> MatchedHits:
         """Return the matched hits of all rows at a level, found once."""
-        if level not in self._matched:
-            self._matched[level] = self._match(level)
-        return self._matched[level]
+        return self._matched.get(level) or self._matched.setdefault(level, self._match(level))
 
     def _match(self, level: str) -> MatchedHits:
         golden = targets_at(self.of_hits, level)

@@ -137,8 +137,9 @@ def scored_and_stored(
     elif is_alone and metrics is None:  # nothing to compare runs by, unless something happened
         is_something = scores[metric_columns(scores)].fillna(0).any()
         scores = scores.drop(columns=is_something.index[~is_something])
-    both = found.table.with_metrics(one for one in own if one.name in wanted)
-    return replace(found, scores=scores, table=both), wanted
+    mine = [one for one in own if one.name in wanted]
+    table = found.table.with_metrics(mine) if mine else found.table
+    return replace(found, scores=scores, table=table), wanted
 
 
 def deciding_of(scores: pd.DataFrame, names: list[str], table: MetricTable) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ def answering(file: str) -> Iterator[None]:
     except Exception as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise DataError(
-            f"no access ({reason}); what was there is unchanged",
+            f"no access ({reason}); what was there is as it was",
             file=file,
             allowed="room and the right to write there, then the same again",
         ) from error

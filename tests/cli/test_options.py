@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import RUN_A, RUN_B, THREE_QUERIES, answer
+from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, written_run
 
 import ragscore as rs
 from ragscore.cli import main, make_parser
@@ -51,14 +51,10 @@ def template(tmp_path_factory) -> Path:
     rows = [one | {"difficulty": level, "lang": "en"} for one, level in levels]
     (folder / "golden.yaml").write_text(json.dumps(rows))
     for day, (name, records) in enumerate({"dense": RUN_A, "hybrid": RUN_B}.items(), 1):
-        run = folder / "runs" / name
-        run.mkdir(parents=True)
         answered = [one | {"answer": answer("Yes.", paths=["docs/d1.md"])} for one in records]
-        lines = [json.dumps(one) + "\n" for one in answered]
-        (run / "per_query.jsonl").write_text("".join(lines))
         config = {"chunker_version": "test@1", "eval_k": 10, "depth": day}
-        about = {"run_id": name, "config": config, "created_at": f"2026-01-0{day}T00:00:00Z"}
-        (run / "run.json").write_text(json.dumps(about))
+        made = f"2026-01-0{day}T00:00:00Z"
+        written_run(folder / "runs", name, answered, config=config, created_at=made)
     results = rs.load_results(str(folder / "runs" / "*"))
     rs.RunStore(folder / "history").save(results, golden=rs.load_golden(folder / "golden.yaml"))
     ids = {"chunk_id": ["c1", "c2", "c3"], "doc_id": ["d1", "d2", "d3"], "text": ["a", "b", "c"]}
@@ -138,16 +134,10 @@ LINES = [
     (f"compare {PAIR} --primary mrr@10 --vary depth --allow-different all", 0, "depth"),
     (f"compare {PAIR} --strict-chunker-version --all --write-report", 0, "Queries that changed"),
     (
-        "compare dense hybrid --golden golden.yaml --store history",
-        0,
-        "hybrid (candidate) against",
-    ),
-    (
         f"gate {PAIR} --max-drop mrr=0.02 --markdown --vary depth --allow-different all",
         0,
         "Gate passed",
     ),
-    (f"gate {PAIR} --primary mrr@10 --undecided fail --out built --link page.html", 1, "failed"),
     (f"gate {PAIR} --max-drop hit@1=0 --rule interval --max-failed 1", 2, "Gate undecided"),
     (f"gate {PAIR} --max-drop key_facts=0 --require --json", 2, '"passed": false'),
     (
@@ -180,15 +170,22 @@ LINES = [
         0,
         "judge_groundedness",
     ),
+    ("demo --build --out made", 0, ""),
+]
+# Options that a line above has, of the other commands that take them, or that a test of its own
+# uses quickly.
+SHARED = [
+    (f"gate {PAIR} --primary mrr@10 --undecided fail --out built --link page.html", 1, "failed"),
+    (
+        "compare dense hybrid --golden golden.yaml --store history",
+        0,
+        "hybrid (candidate) against",
+    ),
     (
         "judge golden.yaml runs/dense --spot-check 1 --second-model other",
         0,
         "second judge:",
     ),
-    ("demo --build --out made", 0, ""),
-]
-# Options that a line above has, of the other commands that take them.
-SHARED = [
     ("check both.trec --format trec", 0, "without targets: "),
     ("check hits.csv --columns query_id=topicnr,run_id=sys", 0, "supported: timeout, empty"),
     ("validate gold.csv --columns query_id=topicnr,doc_id=answers", 0, ""),

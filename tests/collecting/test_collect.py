@@ -9,6 +9,7 @@ import json
 import sys
 import threading
 import time
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -298,10 +299,15 @@ def test_hits_are_kept_if_only_the_answer_failed(out):
         ([5], ["hits_top_k", 5]),
         ({"hits": [{"chunk_id": True}]}, ["hits_top_k.chunk_id", "boolean"]),
         ({"hits": [], "latency": {"search": "fast"}}, ["latency_search_ms", "fast"]),
+        ({"answer": "x", "more": json.loads("[" * 200 + "]" * 200)}, ["nested"]),
+        ({"answer": "x", "more": 10**5000}, [4300]),
+        ({"answer": "x", "config": {"k": 10**400}}, ["k: found"]),
+        (LookupError("\ud800"), ["LookupError"]),
     ],
 )
 def test_a_reply_that_no_run_could_hold_is_that_query_s_error(out, reply, named):
-    results = collect(lambda query: reply, questions(1), out)
+    replies = Mock(side_effect=[reply])
+    results = collect(lambda query: replies(), questions(1), out)
     says(results.responses["error"].iloc[0], *named)
 
 

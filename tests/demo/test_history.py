@@ -146,6 +146,7 @@ def test_the_table_of_the_data_readme_holds_the_numbers_of_the_history(store, re
         assert line.endswith(f"| {(by_id[run_id].since or '')[:2]} | {numbers} |")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("metric", "a", "b"),
     [

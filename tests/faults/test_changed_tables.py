@@ -10,9 +10,9 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import times
 
 import ragscore as rs
-from faults.size import times
 
 pytestmark = pytest.mark.slow
 

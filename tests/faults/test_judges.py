@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import answer, hit, record
+from conftest import answer, hit, record, times
 
 import ragscore as rs
 from faults.children import start
@@ -25,7 +25,6 @@ from faults.judge_wire import (
     verdict,
     wire_faults,
 )
-from faults.size import times
 from ragscore.judging.endpoint import Cache
 from ragscore.judging.run import ledger_of
 from tests.messages import check, says

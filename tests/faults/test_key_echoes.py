@@ -13,12 +13,11 @@ from urllib.parse import quote
 
 import pyarrow.parquet as pq
 import pytest
-from conftest import answer, hit, questions, record
+from conftest import answer, hit, questions, record, times
 from servers import Reply, Server
 
 import ragscore as rs
 from faults.judge_wire import WireServer, sent, verdict
-from faults.size import times
 from ragscore.collecting import journal
 
 PIECE = 6

@@ -10,9 +10,9 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import times
 
 import ragscore as rs
-from faults.size import times
 from ragscore.analysis.aggregates import aggregate
 from ragscore.analysis.comparison.changes import rank_overlap
 from ragscore.frames.golden_versions import query_parts

@@ -16,11 +16,11 @@ from unittest import mock
 
 import fsspec
 import pytest
+from conftest import times
 
 import ragscore as rs
 from faults import small_stores as small
 from faults.children import FORKED, outcome_of, start
-from faults.size import times
 from faults.small_stores import Operation, State
 from ragscore.store import place as store_place
 

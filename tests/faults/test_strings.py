@@ -18,11 +18,10 @@ from types import SimpleNamespace
 import matplotlib
 import matplotlib.pyplot as plt
 import pytest
-from conftest import answer, hit, record
+from conftest import answer, hit, record, times
 from matplotlib.text import Text
 
 import ragscore as rs
-from faults.size import times
 from ragscore.cli import main
 from ragscore.cli.commands import _shown
 from ragscore.frames.escaping import visible
@@ -193,8 +192,7 @@ def hostile(request, tmp_path, write_run):
             "run_id": run_id, "system": f"{next(take)} {place}", "note": next(take),
             "config": config, "created_at": f"2026-01-0{place + 1}T00:00:00Z",
         }  # fmt: skip
-        files.append(write_run(f"run{place}", records))
-        files[-1].with_name("run.json").write_text(json.dumps(described))
+        files.append(write_run(f"run{place}", records, **described))
     file = tmp_path / "golden.jsonl"
     file.write_text("".join(json.dumps(one) + "\n" for one in golden))
     with strict():

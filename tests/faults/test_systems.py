@@ -1,15 +1,13 @@
 """Servers that drip, lie, break off, redirect, send bombs and nonsense, asked by `rs.collect`.
 
 Each question is answered well or by one fault, drawn by the round's number. A fault is that
-question's error; the other answers are there to the letter; time, memory and secrets are kept.
+question's error; the other answers are there to the letter; time and secrets are kept.
 """
 
 import gzip
 import json
 import random
 import re
-import resource
-import sys
 import zlib
 from collections.abc import Callable, Iterable
 from time import monotonic
@@ -17,11 +15,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from conftest import questions
+from conftest import questions, times
 
 import ragscore as rs
 from faults.judge_wire import WireServer, damaged
-from faults.size import times
 
 pytestmark = pytest.mark.slow
 
@@ -152,7 +149,6 @@ def check(seed: int, fault: str | None, response: dict[str, Any], hits: list[str
 def test_a_fault_of_a_server_is_one_question_s_error(tmp_path, monkeypatch):
     monkeypatch.setenv("HOUSE_TOKEN", SECRET)
     names = list(FAULTS)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for seed in range(times(7)):  # each fault comes up once
         drawn = random.Random(seed)
         # Every fault comes up in turn, beside others that are drawn.
@@ -192,6 +188,3 @@ def test_a_fault_of_a_server_is_one_question_s_error(tmp_path, monkeypatch):
             found = hits.loc[hits["query_id"] == response["query_id"], "chunk_id"]
             check(seed, fault, response, [*found])
         assert SECRET not in (tmp_path / str(seed) / "per_query.jsonl").read_text()
-    if sys.platform == "linux":
-        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-        assert grown < 1_000_000, "over 1 GB"

@@ -316,7 +316,7 @@ def test_nan_is_unknown_and_scores_and_reported_values_may_be_infinite(frame, co
 def test_numbers_of_many_digits_are_refused_in_every_form():
     with refused(file="frame", line=1, field="score"):
         rs.load_results(pd.DataFrame({"query_id": ["q"], "doc_id": ["d"], "score": ["1e999"]}))
-    with refused("a finite number", file="dict", line=1, field="doc_id"):
+    with refused("a finite number", file="dict", line=1, field="hits"):
         rs.load_results({"q": {"d": 10**400}})
     with refused(0, field="queries.x_n"):
         rs.Golden(pd.DataFrame({"query_id": ["q"], "x_n": HUGE[:1]}))

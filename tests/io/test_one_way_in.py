@@ -1,5 +1,6 @@
 """One way in: data of twenty kinds and more, each loaded by one line, or refused with a remedy."""
 
+import json
 import sys
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ import pandas as pd
 import polars as pl  # noqa: F401 (code of the cases)
 import pyarrow as pa  # noqa: F401
 import pytest
+from plausible_runs import put
 
 import ragscore as rs
 from ragscore.io.load import load_golden, load_results
@@ -150,6 +152,13 @@ LOADED = [
         'query_id = id, doc_id = out.ids, rank = order of the hits',
     ),
     (
+        'a field of passages that are called as texts are',
+        ("load_results([{'id': 1, 'context': [{'file': 'a', 'sim': 0.9}, {'file': 'b'}]}], "
+         "columns={'doc_id': 'context.file'})"),
+        (1, 1, 2),
+        'query_id = id, doc_id = context.file, rank = order of the hits',
+    ),
+    (
         "a tool's export",
         "load_results('ragas.jsonl')",
         (1, 1, 1),
@@ -239,6 +248,12 @@ REFUSED = [
         "load_results('odd.csv')",
         ('odd.csv', None, 'format'),
         ['topicnum', 'hitname'],
+    ),
+    (
+        'passages without a known id',
+        "load_results([{'id': 1, 'context': [{'file': 'a'}]}])",
+        ('records', 1, 'context'),
+        ['columns={"doc_id": "context.???"}'],
     ),
     (
         'a misspelt column',
@@ -417,8 +432,6 @@ def test_rows_that_cannot_be_taken_are_counted_unless_strict():
 def test_ids_that_are_numbers_stay_as_they_are_written(tmp_path):
     (tmp_path / "hits.csv").write_text("qid,docno\n001,7\n001,07\n", encoding="utf-8")
     assert load_results(tmp_path / "hits.csv").hits["doc_id"].tolist() == ["7", "07"]
-    large = pd.DataFrame({"qid": [1, 1], "docno": [2**62 + 1, 2**62 + 3]})
-    assert load_results(large).hits["doc_id"].tolist() == [str(2**62 + 1), str(2**62 + 3)]
 
 
 def test_ties_of_scores_keep_the_order_of_rows_or_follow_trec_eval():
@@ -438,37 +451,17 @@ def test_several_sources_are_joined_and_named(folder):
         load_results(["hits.csv", "run.txt"], run_id="x")
 
 
-def test_our_golden_file_takes_should_refuse_and_refuses_contradictions(write_golden):
-    rows = [{"id": "a", "query": "?", "should_refuse": True}]
-    assert load_golden(write_golden(rows)).queries["answerable"].tolist() == [False]
-    rows[0]["answerable"] = True
-    with refused("should_refuse", file="golden.yaml", line=2, field="answerable"):
-        load_golden(write_golden(rows))
-
-
-def judged(query_id, doc_id, relevance):
-    return SimpleNamespace(query_id=query_id, doc_id=doc_id, relevance=relevance)
-
-
-@pytest.fixture
-def catalogue(monkeypatch):
-    """A stand-in for the package ir_datasets with one data set."""
+def test_ir_datasets_gives_judgements_and_the_texts_of_judged_queries(monkeypatch):
+    rows = [
+        SimpleNamespace(query_id=query, doc_id=doc, relevance=grade)
+        for query, doc, grade in (("1", "a", 2), ("1", "b", 0), ("2", "c", -1))
+    ]
+    texts = [SimpleNamespace(query_id=one, default_text=f"{one}?".strip) for one in "123"]
     data = SimpleNamespace(
-        has_qrels=lambda: True,
-        has_queries=lambda: True,
-        qrels_iter=lambda: iter([judged("1", "a", 2), judged("1", "b", 0), judged("2", "c", -1)]),
-        queries_iter=lambda: iter(
-            [SimpleNamespace(query_id=one, default_text=f"{one}?".strip) for one in ("1", "2", "3")]
-        ),
+        has_queries=lambda: True, qrels_iter=lambda: rows, queries_iter=lambda: texts
     )
-
-    def load(name):
-        return {"tiny/test": data}[name]
-
-    monkeypatch.setitem(sys.modules, "ir_datasets", SimpleNamespace(load=load))
-
-
-def test_ir_datasets_gives_judgements_and_the_texts_of_judged_queries(catalogue):
+    package = SimpleNamespace(load={"tiny/test": data}.__getitem__)
+    monkeypatch.setitem(sys.modules, "ir_datasets", package)
     with warned("ir_datasets:tiny/test", 1):
         golden = load_golden("ir_datasets:tiny/test")
     assert golden.queries[["query_id", "query"]].values.tolist() == [["1", "1?"], ["2", "2?"]]
@@ -477,10 +470,7 @@ def test_ir_datasets_gives_judgements_and_the_texts_of_judged_queries(catalogue)
         load_golden("ir_datasets:huge")
     with refused("ir_datasets:tiny/test", field="columns"):
         load_golden("ir_datasets:tiny/test", columns={"doc_id": "x"})
-
-
-def test_without_the_package_ir_datasets_it_is_said_how_to_get_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ir_datasets", None)
+    monkeypatch.setitem(sys.modules, "ir_datasets", None)  # as where it isn't installed
     with refused("ir_datasets", file="test"):
         load_golden("ir_datasets:tiny/test")
 
@@ -503,3 +493,44 @@ def test_documents_that_stand_in_a_query_twice_are_said_or_refused():
         load_results(frame)
     with refused(1, "columns=", file="frame", field="rank"):
         load_results(frame.assign(rank=[2, 1, 1, 2, 1, 1]))
+
+
+@pytest.mark.parametrize(("load", "third"), [(load_results, "rank"), (load_golden, "grade")])
+def test_a_file_without_a_header_is_refused_until_pandas_names_its_columns(tmp_path, load, third):
+    file = put(tmp_path, ["q1\td1\t1\tx\ty", "q2\td2\t1\tx\ty"], "run.tsv")
+    with refused("q1", "d1", file="run.tsv", field="format"):
+        load(file)
+    load(pd.read_csv(file, sep="\t", names=["query_id", "doc_id", third, "a", "b"]))
+    frame = pd.read_csv(file, sep="\t", header=None)
+    load(frame, columns={"query_id": 0, "doc_id": 1})
+
+
+def test_json_lines_in_a_file_named_json_are_read_as_such(tmp_path):
+    run = [{"query_id": one, "query": "?", "hits_top_k": []} for one in ("q1", "q2")]
+    found = load_results(put(tmp_path, run, "run.json"))
+    assert found.responses["query_id"].tolist() == ["q1", "q2"]
+    rows = [{"query": text, "answerable": True} for text in ("one?", "two?")]
+    golden = load_golden(put(tmp_path, rows, "golden.json"))
+    assert golden.queries["query"].tolist() == ["one?", "two?"]
+
+
+LABEL = {"query_id": "q1", "query": "?", "expected_doc_ids": ["a"]}
+
+
+@pytest.mark.parametrize(("name", "start"), [("golden.jsonl", ""), ("golden.yaml", "- ")])
+def test_a_golden_file_may_call_its_ids_query_id_but_is_no_run(tmp_path, name, start):
+    file = put(tmp_path, [start + json.dumps(LABEL)], name)
+    golden = load_golden(file)
+    assert golden.targets[["query_id", "doc_id"]].values.tolist() == [["q1", "a"]]
+    assert "x_query_id" not in golden.queries
+    if name == "golden.jsonl":
+        with refused("expected_doc_ids", file=name, field="format"):
+            load_results(file)
+
+
+def test_results_and_golden_set_the_other_way_round_are_told_so():
+    golden, results = load_golden({"q": ["a"]}), load_results({"q": ["a"]})
+    with refused("Results", field="source"):
+        rs.evaluate(golden, results)
+    with refused("Golden", field="source"):
+        load_results(golden)

@@ -254,6 +254,10 @@ RESULTS = {
         [{"query_id": "q", "id": "r1", "doc_ids": ["a"]}],
         {"hits": [("q", "a")]},
     ),
+    "large ids": (
+        pd.DataFrame({"qid": [1, 1], "docno": [2**62 + 1, 2**62 + 3]}),
+        {"docs": [str(2**62 + 1), str(2**62 + 3)]},
+    ),
     "two names for the query": (
         [{"qid": "1", "topic_id": "2", "retrieved": ["a"]}],
         {"refused": ["qid", "topic_id"], "columns": {"query_id": "qid"}},

@@ -62,3 +62,11 @@ def test_another_field_names_the_id_where_it_is_said():
     found = {"q": [langchain("x1", "A", source="guide"), langchain("x2", "B", source="faq")]}
     results = rs.load_results(found, columns={"doc_id": "hits.metadata.source"})
     assert results.hits["doc_id"].tolist() == ["guide", "faq"]
+
+
+@pytest.mark.parametrize("path", [None, "hits", "hits.hits._id"])
+def test_the_hits_of_a_response_of_elasticsearch_are_those_inside_its_hits(path):
+    found = [{"_id": "a", "_score": 2.0}, {"_id": "b", "_score": 1.0}]
+    response = {"query": "?", "hits": {"total": {"value": 2}, "hits": found}}
+    results = rs.load_results([response], columns=path and {"doc_id": path})
+    assert results.hits["doc_id"].tolist() == ["a", "b"]

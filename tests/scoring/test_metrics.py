@@ -38,7 +38,9 @@ def ours(rankings, qrels, labels, **policies):
 
 def as_run(rankings):
     return {
-        q: {d: float(len(docs) - n) for n, d in enumerate(docs)} for q, docs in rankings.items()
+        q: {d: float(len(docs) - n) for n, d in enumerate(docs)}
+        for q, docs in rankings.items()
+        if docs
     }
 
 

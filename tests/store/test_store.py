@@ -88,17 +88,16 @@ HITS = st.lists(
 )
 def test_any_run_survives_files_and_store(tmp_path_factory, lists, answers, run_id):
     folder = tmp_path_factory.mktemp("run")
-    file = folder / "per_query.jsonl"
     records = [
         {"query_id": f"q{n}", "query": "?", "hits_top_k": hits, "error": "boom" if n else None,
          "answer": text and answer(text, paths=["docs/d1.md"], usage={"prompt_tokens": 3}),
          "latency_search_ms": 2.5}
         for n, (hits, text) in enumerate(zip(lists, answers, strict=False))
     ]  # fmt: skip
-    file.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
-    described = {"run_id": run_id, "config": {"k": 5}, "hardware": {"cores": 2}}
-    described |= {"created_at": "2026-01-31T09:00:00Z", "system": "s"}
-    (folder / "run.json").write_text(json.dumps(described))
+    file = written_run(
+        folder, "run", records, run_id=run_id, config={"k": 5}, hardware={"cores": 2},
+        created_at="2026-01-31T09:00:00Z", system="s",
+    )  # fmt: skip
     results = rs.load_results(file)
     assert_same(rs.load_results(results.save(folder / "again", format="per_query")), results)
     store = rs.RunStore(folder / "store")

@@ -11,7 +11,6 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import Results, run_names
-from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.level import chunker_versions
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 
@@ -127,38 +126,39 @@ def rank_overlap(
     and the length of both lists, `n_baseline` and `n_candidate`.
     """
     a, b = run_names(results.runs, [baseline, candidate])
-    pair = results.select([a, b])
-    has_chunks = "chunk_id" in pair.hits and bool(pair.hits["chunk_id"].notna().all())
-    one_chunker = chunker_versions(pair).nunique(dropna=False) == 1
+    hits = results.hits[results.hits["run_id"].isin([a, b]).to_numpy()]
+    has_chunks = "chunk_id" in hits and bool(hits["chunk_id"].notna().all())
+    one_chunker = chunker_versions(results)[[a, b]].nunique(dropna=False) == 1
     column = "chunk_id" if has_chunks and one_chunker else "doc_id"
     asked_a, asked_b = (
-        pair.responses.loc[pair.responses["run_id"].eq(name).to_numpy(), "query_id"]
+        results.responses.loc[results.responses["run_id"].eq(name).to_numpy(), "query_id"]
         for name in (a, b)
     )
     queries = pd.Index(asked_a[is_among(asked_a, asked_b)], dtype="str")
-    query, ids = lookup(pair.hits["query_id"], queries), pd.factorize(pair.hits[column])[0]
-    (n_a, found_a, place_a), (n_b, found_b, place_b) = (
-        _places(
-            pair.hits,
-            query,
-            ids,
-            (query >= 0) & (ids >= 0) & pair.hits["run_id"].eq(name).to_numpy(),
-            len(queries),
-        )
-        for name in (a, b)
-    )
-    both, at_a, at_b = np.intersect1d(found_a, found_b, assume_unique=True, return_indices=True)
-    query, depth = both // (ids.max(initial=0) + 1), np.maximum(place_a[at_a], place_b[at_b])
+    query, n = lookup(hits["query_id"], queries), len(queries)
+    ids, texts = pd.factorize(hits.reindex(columns=[column])[column])
+    # lists of a, then of b, each by rank; an id counts once, where it is first
+    cell, width = lookup(hits["run_id"], pd.Index([a, b])) * n + query, len(texts)
+    order = np.lexsort((hits["rank"], cell))
+    order = order[(query[order] >= 0) & (ids[order] >= 0)]
+    first = order[~pd.Index(cell[order] * width + ids[order]).duplicated()]
+    cell, ids = cell[first], ids[first]
+    lengths = np.bincount(cell, minlength=2 * n)
+    place, (n_a, n_b) = np.arange(len(cell)) + 1, lengths.reshape(2, n)
+    place -= (np.cumsum(lengths) - lengths)[cell]
+    key, is_b = cell % max(n, 1) * width + ids, cell >= n
+    both, at_a, at_b = np.intersect1d(key[~is_b], key[is_b], True, return_indices=True)
+    query, depth = both // max(width, 1), np.maximum(place[~is_b][at_a], place[is_b][at_b])
     # sums go by depth, so that neither the order of rows nor that of the runs changes a bit
     order = np.lexsort((depth, query))
     query, depth = query[order], depth[order]
     short, long = np.minimum(n_a, n_b), np.maximum(n_a, n_b)
-    n_common = np.bincount(query, minlength=len(queries))
-    in_short = np.bincount(query[depth <= short[query]], minlength=len(queries))
+    n_common = np.bincount(query, minlength=n)
+    in_short = np.bincount(query[depth <= short[query]], minlength=n)
     depths = np.arange(1, int(long.max(initial=0)) + 1)
     powers = np.concatenate([[0.0], np.cumsum(p**depths)])  # sums of p^d up to each depth
     weights = np.concatenate([[0.0], np.cumsum(p**depths / depths)])  # sums of p^d / d
-    seen = np.bincount(query, weights[long[query]] - weights[depth - 1], len(queries))
+    seen = np.bincount(query, weights[long[query]] - weights[depth - 1], n)
     with np.errstate(invalid="ignore", divide="ignore"):
         share = in_short / short  # of the shorter list that is common
         beyond = share * (powers[long] - powers[short] - short * (weights[long] - weights[short]))
@@ -168,17 +168,3 @@ def rank_overlap(
         {"query_id": queries, "rbo": rbo, "n_common": n_common, "n_baseline": n_a,
          "n_candidate": n_b}
     )  # fmt: skip
-
-
-def _places(
-    hits: pd.DataFrame, query: Codes, ids: Codes, is_here: Flags, n: int
-) -> tuple[Codes, Codes, Codes]:
-    """Return the length of each query's list, and a number and the place of each id in it.
-
-    An id counts once, where it is first.
-    """
-    query, number = query[is_here], (query * (ids.max(initial=0) + 1) + ids)[is_here]
-    order = np.lexsort((hits["rank"].to_numpy()[is_here], query))
-    first = order[~pd.Index(number[order]).duplicated()]
-    place = pd.Series(query[first]).groupby(query[first]).cumcount().to_numpy() + 1
-    return np.bincount(query[first], minlength=n), number[first], place

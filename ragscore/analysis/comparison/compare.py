@@ -8,7 +8,6 @@ but the runs can differ.
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,7 @@ import pandas as pd
 from ragscore.analysis.aggregates import aggregate
 from ragscore.analysis.comparison.align import clusters_text
 from ragscore.analysis.comparison.changes import flips, largest_changes, rank_overlap
-from ragscore.analysis.comparison.deltas import aspects
+from ragscore.analysis.comparison.deltas import Sides, aspects
 from ragscore.analysis.comparison.invariants import (
     COLUMNS,
     check_recorded,
@@ -27,10 +26,9 @@ from ragscore.analysis.comparison.invariants import (
 )
 from ragscore.analysis.comparison.model import Comparison, RankChanges
 from ragscore.analysis.comparison.profile_report import COMPARISONS, harness_outcomes
-from ragscore.analysis.comparison.sides import Sides
 from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
-from ragscore.frames.typing import Codes, Values
+from ragscore.frames.typing import Codes
 from ragscore.scoring.level import Level, chunker_versions
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies
@@ -108,7 +106,12 @@ def compare_runs(
     )  # fmt: skip
     a, b, rows = changes.baseline, changes.candidate, changes._rows
     assert rows is not None
-    scores = _compared_scores(scores, changes, chosen_columns(scores, metrics), declared)
+    pair, k = rows.results, changes._k
+    names = chosen_columns(scores, metrics)
+    if changes._harness and metrics is None:
+        names = [one for one in names if (declared.label_of(one).k or 0) <= k]
+    is_asked = scores["run_id"].isin([a, b]) & scores["state"].ne("extra")
+    scores = scores.loc[is_asked.to_numpy(dtype=bool), ["run_id", "state", "level", *names]]
     known = metric_columns(scores)
     if primary is None:  # what is named is asked about
         primary = primary_of(scores) if metrics is None else known
@@ -118,11 +121,15 @@ def compare_runs(
         level = sides.level_together(deciding)
     table, wider = sides.deltas(deciding, level), ""
     if among is not None:
-        beside = sides.only(deciding).deltas(deciding, among[1])
+        beside = sides.deltas(deciding, among[1], deciding)
         wider = overall_word(aspects(beside, declared)["verdict"].tolist())
-    recorded = recorded_parts(rows.results, changes._level.name)
+    overlap = rank_overlap(pair, a, b).set_index("query_id")["rbo"]
+    rbo = changes.per_query["query_id"].map(overlap)
+    per_query = changes.per_query.assign(rbo=rbo).join(sides.states, on="query_id")
+    recorded = recorded_parts(pair, changes._level.name)
     of_fields = check_recorded(recorded, table["metric"].tolist(), allow_different)
-    per_query = changes.per_query.assign(rbo=_overlaps(changes)).join(sides.states, on="query_id")
+    if changes._harness and k != NO_CUT:
+        pair = replace(pair, runs=pair.runs.assign(k=k))
     found = vars(changes) | {
         "per_query": per_query,
         "invariants": pd.concat([changes.invariants, of_fields], ignore_index=True),
@@ -134,7 +141,7 @@ def compare_runs(
         aspects=aspects(table, declared),
         _tails=sides.tails(),
         _largest_changes=largest_changes(sides.first, sides.second, declared, deciding),
-        _aggregates=_aggregates(changes),
+        _aggregates=aggregate(pair, rows.golden, changes._harness) if changes._harness else {},
         _primary=deciding,
         _declared=declared,
         _scores=scores,
@@ -144,37 +151,6 @@ def compare_runs(
         _n_runs=2 if among is None else among[0],
         _averaged=averaged,
     )
-
-
-def _compared_scores(
-    scores: pd.DataFrame, changes: RankChanges, chosen: list[str], declared: MetricTable
-) -> pd.DataFrame:
-    """Return the scores of both runs in these metrics; of a harness's, no cut-off beyond its k."""
-    if changes._harness and len(chosen) == len(metric_columns(scores)):
-        chosen = [one for one in chosen if (declared.label_of(one).k or 0) <= changes._k]
-    is_asked = scores["run_id"].isin([changes.baseline, changes.candidate])
-    is_asked &= scores["state"].ne("extra")
-    return scores.loc[is_asked.to_numpy(dtype=bool), ["run_id", "state", "level", *chosen]]
-
-
-def _overlaps(changes: RankChanges) -> Values:
-    """Return the rank-biased overlap of each query, NaN where hits have no ids."""
-    pair, query_ids = changes._rows.results, changes.per_query["query_id"]
-    if not {"chunk_id", "doc_id"} & set(pair.hits):
-        return np.full(len(query_ids), np.nan)
-    overlap = rank_overlap(pair, changes.baseline, changes.candidate)
-    return np.append(overlap["rbo"], np.nan)[lookup(query_ids, pd.Index(overlap["query_id"]))]
-
-
-def _aggregates(changes: RankChanges) -> dict[str, dict[str, Any]]:
-    """Return what the harness of a profile writes of both runs; nothing without one."""
-    if changes._harness is None:
-        return {}
-    rows = changes._rows
-    pair = rows.results
-    if changes._k != NO_CUT:
-        pair = replace(pair, runs=pair.runs.assign(k=changes._k))
-    return aggregate(pair, rows.golden, changes._harness)
 
 
 def compare_ranks(
@@ -239,8 +215,6 @@ def compare_ranks(
 
 def _common_k(pair: Results) -> int:
     """Return the smaller k of two runs; a run without one has the depth of its deepest list."""
-    if "k" in pair.runs and pair.runs["k"].notna().all():
-        return int(pair.runs["k"].min())
     deepest = pair.hits.groupby("run_id", observed=True)["rank"].max()
     depth = pair.runs["run_id"].astype("str").map(deepest)
     ks = pair.runs["k"].fillna(depth) if "k" in pair.runs else depth
@@ -283,19 +257,16 @@ def _outcomes(
     )
     place = lookup(targets["query_id"], pd.Index(rows["query_id"]))
     for name in RANKS:
-        is_found = targets[name].notna().to_numpy()
-        of_found = targets[name].to_numpy(np.int64, na_value=NO_CUT)[is_found]
-        rows[name] = _lowest(place[is_found], of_found, len(rows))
+        ranks = targets[name].to_numpy(np.int64, na_value=NO_CUT)
+        rows[name] = _lowest(place, ranks, len(rows))
     if facts.has_outcome.any():  # ranks that are stated, of hits that aren't listed
         rank = facts.outcomes["rank_first_match"].set_axis([facts.query_ids, facts.runs[facts.run]])
         stated = rank.where(rank <= (k or np.inf)).unstack().astype("Int64")
         for name, run in zip(RANKS, pair, strict=True):
             rows[name] = rows[name].fillna(rows["query_id"].map(stated[run]))
     for change in ("gained", "lost"):
-        is_so, names = (
-            (targets["change"] == change).to_numpy(),
-            [list[str]() for _ in range(len(rows))],
-        )
+        is_so = (targets["change"] == change).to_numpy()
+        names = [list[str]() for _ in range(len(rows))]
         for at, target in zip(place[is_so], targets.loc[is_so, "target_id"], strict=True):
             names[at].append(target)
         rows[f"n_{change}"] = [len(own) for own in names]

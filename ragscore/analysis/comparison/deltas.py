@@ -6,14 +6,18 @@ aspect. Every difference, interval and p is made here.
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.typing import Codes, Values
-from ragscore.scoring.intervals import shared_only
+from ragscore.analysis.comparison.align import align, expected_in
+from ragscore.frames.codes import lookup
+from ragscore.frames.typing import Codes, Flags, Values
+from ragscore.scoring.intervals import query_clusters, shared_only
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.primary import aspects_of
+from ragscore.scoring.rows import Rows
 from ragscore.stats import minimum_detectable
 from ragscore.stats.moments import sample, skewness
 from ragscore.stats.multiple import ALPHA, level_of_each
@@ -22,6 +26,7 @@ from ragscore.stats.quantiles import median_difference_interval, moves_of_median
 from ragscore.stats.verdicts import UNSURE, joint_word, words
 
 FIGURES = ("baseline", "candidate", "delta", "low", "high")
+ENDED = pd.Index(["scored", "failed", "missing"], dtype="str")
 
 
 def figures(
@@ -179,3 +184,98 @@ def aspects(deltas: pd.DataFrame, declared: MetricTable = TABLE) -> pd.DataFrame
         found.append((aspect, ", ".join(names), word, sentence))
     columns = ["aspect", "metrics", "verdict", "sentence"]
     return pd.DataFrame(found, columns=columns, dtype="str")
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Scores of a baseline and a candidate.
+
+    Attributes
+    ----------
+    first, second
+        Their values: one row per query that either has, by id, and one column per metric.
+    states
+        How each query ended: columns state_baseline and state_candidate.
+    in_both
+        Flags of the queries that both were asked.
+    groups
+        The number of each of these queries' group, -1: none.
+    counts
+        One row per metric: values of the baseline that are lost, because the candidate failed or
+        was not asked, and values that were expected on either side.
+    """
+
+    first: pd.DataFrame
+    second: pd.DataFrame
+    states: pd.DataFrame
+    in_both: Flags
+    groups: Codes | None
+    counts: pd.DataFrame
+    declared: MetricTable
+
+    @classmethod
+    def of(
+        cls, scores: pd.DataFrame, rows: Rows, run_ids: tuple[str, str], cluster: str | None,
+        declared: MetricTable,
+    ) -> "Sides":  # fmt: skip
+        """Put the scores of two runs side by side."""
+        held = scores.reset_index()
+        names = [name for name in scores if name not in ("run_id", "state", "level")]
+        aligned = align(held, names, [*run_ids], declared)
+        first, second = (aligned.frame(run_id) for run_id in run_ids)
+        # scores that other tools stored have no row for a query that was not asked
+        ended = np.full((len(first), 2), 2)
+        run = lookup(held["run_id"], pd.Index(run_ids, dtype="str"))
+        ended[lookup(held["query_id"], aligned.query_ids), run] = rows.state[rows.places(held)]
+        was_asked, has_failed = ended < 2, ended == 1
+        is_known = np.logical_not(np.isnan(aligned.values))
+        is_lost = ~was_asked[:, [1]] | (has_failed[:, [1]] & ~is_known[:, 1])
+        is_lost &= is_known[:, 0] & was_asked[:, [0]]
+        in_both = was_asked.all(axis=1)
+        clusters = query_clusters(rows.golden, first.index, cluster)
+        of_baseline, of_candidate = expected_in(aligned, held, rows).sum(axis=0)
+        return cls(
+            first, second,
+            pd.DataFrame(
+                {f"state_{side}": ENDED[ended[:, place]]
+                 for place, side in enumerate(("baseline", "candidate"))}, index=first.index,
+            ),
+            in_both, None if clusters is None else clusters[in_both],
+            pd.DataFrame({
+                "n_lost": is_lost.sum(axis=0), "n_expected_baseline": of_baseline,
+                "n_expected_candidate": of_candidate,
+            }, index=names),
+            declared,
+        )  # fmt: skip
+
+    def level_together(self, metrics: Sequence[str]) -> float:
+        """Return the level at which the intervals of these metrics hold together in 95 %."""
+        a, b = (
+            side.loc[self.in_both, list(metrics)].to_numpy("float64")
+            for side in (self.first, self.second)
+        )
+        return level_together(a, b, [*map(self.declared.describe, metrics)], self.groups)
+
+    def deltas(
+        self, primary: Sequence[str], level: float, metrics: Sequence[str] | None = None
+    ) -> pd.DataFrame:
+        """Return the table `Comparison.deltas`, or that of some metrics."""
+        names = list(self.first if metrics is None else metrics)
+        table = paired_deltas(
+            self.first.loc[self.in_both, names], self.second.loc[self.in_both, names], primary,
+            declared=self.declared, groups=self.groups, level=level,
+        )  # fmt: skip
+        table = pd.concat([table, self.counts.loc[names].reset_index(drop=True)], axis=1)
+        # primary metrics first, those without values last
+        order = np.lexsort((~table["is_primary"], table["n"] == 0))
+        return table.iloc[order].reset_index(drop=True)
+
+    def tails(self) -> pd.DataFrame:
+        """One row per time or cost: 95th percentiles of both runs on the queries both have."""
+        rows = []
+        for name in [one for one in self.first if self.declared.describe(one).is_timed]:
+            is_known = self.first[name].notna() & self.second[name].notna()
+            sides = (self.first.loc[is_known, name], self.second.loc[is_known, name])
+            rows.append([name, *(side.quantile(0.95) for side in sides)])
+        columns = {"metric": "str", "p95_baseline": "float64", "p95_candidate": "float64"}
+        return pd.DataFrame(rows, columns=[*columns]).astype(columns)

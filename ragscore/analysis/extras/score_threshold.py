@@ -180,9 +180,9 @@ def curves_of(
     has_curve = (n["scored"] > 0) & ~n.index.isin(list(mixed))
     if without := n.index[~has_curve].tolist():
         warn(
-            f"no curve for {name_list(without)}: a curve needs top hits with scores, not of several"
-            " kinds, and queries labelled as answerable or not, with answers known to be right or"
-            " wrong"
+            f"no curve for {name_list(without)}: their top hits have no score, or scores of several"
+            " kinds, or no query is both labelled (answerable or not) and known to be answered"
+            " right or wrong"
         )
     n = n[has_curve]
     curve = _curve(top[counted & top["run_id"].isin(n.index)], n)

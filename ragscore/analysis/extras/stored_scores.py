@@ -14,17 +14,15 @@ import pandas as pd
 
 from ragscore.analysis.aggregates import aggregate, round_half_away
 from ragscore.analysis.comparison.changes import value_changes, values_of
-from ragscore.analysis.comparison.invariants import JUDGES, agreed, check_recorded
+from ragscore.analysis.comparison.invariants import JUDGES, check_recorded
 from ragscore.analysis.reported import (
-    FINGERPRINT,
     FIRST_RANK,
     REPORTED_NAMES,
     known_reports,
     label_of,
-    reported_scores,
     split_reported,
 )
-from ragscore.frames.data import DataError, Results, records_of, run_names, runs_without_hits
+from ragscore.frames.data import DataError, check_type, records_of, run_names, runs_without_hits
 from ragscore.frames.kinds import flat
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.provenance import judges_of_scores
@@ -213,8 +211,8 @@ def score_diff(
     Parameters
     ----------
     source
-        An evaluation; results with reported values; a frame of scores. Or a diff itself, as text
-        or as the path of its file: it is read and checked.
+        An evaluation (of reports `rs.evaluate(reports)`), or a frame of scores. Or a diff itself,
+        as text or as the path of its file: it is read and checked.
     baseline, candidate
         Run ids, or systems that only one run has.
     allow_different
@@ -239,22 +237,15 @@ def score_diff(
     if baseline is None or candidate is None:
         return _read_diff(source)
     scores, results, declared = source, None, TABLE
-    if isinstance(source, Results):
-        scores = reported_scores(source)
-    elif not isinstance(source, pd.DataFrame):
-        scores, results, declared = (
-            source.scores,
-            source._source and source.results,
-            source._declared,
-        )
+    if isinstance(getattr(source, "scores", None), pd.DataFrame):
+        results = source._source and source.results
+        scores, declared = source.scores, source._declared
+    check_type(scores, pd.DataFrame, "source", "an evaluation, or a frame of scores")
     runs = scores[[name for name in ("run_id", "system") if name in scores]]
     a, b = run_names(runs.drop_duplicates("run_id"), [baseline, candidate])
     if a == b:
         text = f"{a!r} is both baseline and candidate"
         raise DataError(text, field="candidate", allowed="two different runs")
-    if FINGERPRINT in scores:
-        told = scores.groupby(scores["run_id"].astype("str"))[FINGERPRINT].first()
-        agreed(JUDGES, {run: str(told[run]) or None for run in (a, b)}, JUDGES, allow_different)
     names = metric_columns(scores)
     of_a, of_b = (values_of(scores, run, names) for run in (a, b))
     changes = value_changes(of_a, of_b.reindex(of_a.index), declared, keeps_equal=True)

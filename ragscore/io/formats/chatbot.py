@@ -11,9 +11,8 @@ The golden cases have fields of our own golden file, some under other names. Anc
 
 import json
 import re
-from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
-from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,16 @@ from ragscore.io.formats.fields import (
 )
 from ragscore.io.golden_read import TAG_FIELDS, golden_of
 from ragscore.io.run_file import none_cited, positions
-from ragscore.io.run_records import Fields, Frames, Level, Reader
+from ragscore.io.run_records import (
+    Fields,
+    Frames,
+    Level,
+    Reader,
+    is_stated,
+    kinds_of,
+    listed,
+    places,
+)
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
     READ,
@@ -72,8 +80,6 @@ CHUNK: Fields = {
 }
 JUDGMENT: Fields = {"score": ("value", "number"), "reasoning": ("reason", "text")}
 COST: Fields = {"judge_tokens": ("tokens", "whole"), "judge_cost_usd": ("cost_usd", "number")}
-CLAIM: Fields = {name: (name, "text") for name in ("item", "item_text", "verdict")}
-REPORTED: Fields = {"metric": ("metric", "text"), "value": ("value", "number")}
 
 # A judge's object in a row -> its criterion, which is the metric's name.
 JUDGES = {"groundedness": "judge_groundedness", "correctness": "judge_correctness"}
@@ -83,8 +89,6 @@ CUT_LENGTHS = range(195, 206)  # a text that the harness cut to 200 characters, 
 ELLIPSIS = "..."
 DESCRIPTION = "## Run Description"
 NO_DESCRIPTION = "No description provided"  # written there when nobody gave one
-NUMBERS = (bool, int, float, NoneType)
-STORED = " reported"  # name that the rows of stored metrics have within a case
 NO_ROWS = "the file is not there: aggregates are all that is known of the run"
 # Aggregate of `metrics.json` -> our metric, at the run's own k, and the statistic that it is
 AGGREGATES = {
@@ -138,7 +142,7 @@ def read_chatbot(path: Path, strict: bool) -> Results:
     run_id = as_id(metrics.get("run_id")) or named
     reader = Reader(_columns, problems, {"test_case_id": "query_id"}, "one row per test case")
     if has_rows:
-        reader.read(_cases(path, reader.faults))
+        reader.read(json_rows(path, reader.faults))
     else:
         problems.note(NO_ROWS, allowed="the run's rows")
     frames = reader.frames(run_id)
@@ -175,13 +179,10 @@ def read_chatbot(path: Path, strict: bool) -> Results:
 def read_description(path: Path) -> str | None:
     """Return the description of a run in its `summary.md`; None if there is none, or no such file.
 
-    It ends before the section Configuration, so that it may have headings of its own.
+    It ends before the section Configuration, or with the file.
     """
-    if not path.is_file():
-        return None
-    section = read_text(path).partition(DESCRIPTION)[2]
-    ends = (end for end in ("\n## Configuration", "\n## ") if end in section)
-    stated = section.partition(next(ends, "\n## "))[0].strip()
+    section = read_text(path).partition(DESCRIPTION)[2] if path.is_file() else ""
+    stated = section.partition("\n## Configuration")[0].strip()
     return stated if stated not in ("", NO_DESCRIPTION) else None
 
 
@@ -216,56 +217,16 @@ def _run(
     return run | flatten(left), reported
 
 
-def _cases(path: Path, faults: Problems) -> Iterator[Row]:
-    """Yield test cases; what judges and the harness computed are lists of objects in them."""
-    for row in json_rows(path, faults):
-        case, metrics = row.values, row.values.get("retrieval_metrics")
-        judgments: list[Record] = []
-        for name in JUDGES:
-            judge = case.get(name)
-            if isinstance(judge, dict) and judge.get("score") is not None:
-                case[name] = [judge, *_claims(judge)]
-                judgments.append(judge)
-        if judgments and isinstance(cost := case.get("cost"), dict):  # that of all judges
-            judgments[0] |= {name: cost.pop(name, None) for name in COST}
-        if isinstance(metrics, dict):
-            numbers = {name: one for name, one in metrics.items() if isinstance(one, NUMBERS)}
-            case["retrieval_metrics"] = {n: o for n, o in metrics.items() if n not in numbers}
-            case[STORED] = [
-                {"metric": name, "value": None if one is None else float(one)}
-                for name, one in numbers.items()
-            ]
-        yield row
-
-
-def _claims(judge: Record) -> list[Record]:
-    """Take a judge's claims out of its object."""
-    return [
-        {
-            "item": f"{verdict} {n}",
-            "item_text": text,
-            "verdict": verdict,
-            "score": float(verdict == "supported"),
-        }
-        for key, verdict in CLAIMS.items()
-        if isinstance(judge.get(key), list)
-        for n, text in enumerate(judge.pop(key), 1)
-    ]
-
-
 def _columns(case: Level) -> Frames:
     """Return the columns of a batch of test cases."""
-    frames: Frames = []
-    for name, criterion in JUDGES.items():
-        case.inner(name)  # without a score
-        judge, row, _ = case.items(name, "an object or null")
-        judged = judge.columns(JUDGMENT | COST | CLAIM)
-        judged["criterion"] = pa.array([criterion] * len(row), pa.string())
-        judged["item"] = pc.fill_null(judged.get("item", pa.nulls(len(row), pa.string())), "")
-        judge.extras(judged)
-        frames.append(("judgments", row, judged))
-    stored, row, _ = case.items(STORED)
-    frames.append(("reported", row, stored.columns(REPORTED)))
+    frames, metrics = _judgments(case), case.inner("retrieval_metrics")
+    for metric, values in [*metrics.fields.items()]:
+        stated, of = listed(values), np.flatnonzero(is_stated(values))
+        if kinds_of(stated) <= {bool, int, float}:
+            del metrics.fields[metric]
+            numbers = pa.array([float(stated[n]) for n in of], pa.float64())
+            reported = {"metric": pa.repeat(metric, len(of)), "value": numbers}
+            frames.append(("reported", of, reported))
     responses = case.columns(RESPONSE)
     responses["x_config.json"] = case.take("config", "any")
     latency = case.inner("latency")
@@ -288,6 +249,42 @@ def _columns(case: Level) -> Frames:
         case.refuse(name, "an object or null")
     case.extras(responses)
     return [("responses", np.arange(len(case)), responses), *frames]
+
+
+def _judgments(case: Level) -> Frames:
+    """Return what judges say: a row for the score of each, and one for each claim.
+
+    What judging has cost stands beside the first score.
+    """
+    frames: Frames = []
+    cost, is_open = case.inner("cost"), np.ones(len(case), bool)
+    for name, criterion in JUDGES.items():
+        judge = case.inner(name)
+        case.refuse(name, "an object or null")
+        claims = {verdict: judge.take(key, "texts") for key, verdict in CLAIMS.items()}
+        found = judge.columns(JUDGMENT)
+        judge.extras(found)
+        is_judged = np.any([is_open & ~is_open, *map(is_stated, found.values())], axis=0)
+        found |= {
+            column: cost.take(place, type, is_judged & is_open)
+            for place, (column, type) in COST.items()
+        }
+        is_open &= ~is_judged
+        found |= {"criterion": pa.repeat(criterion, len(case)), "item": pa.repeat("", len(case))}
+        of = np.flatnonzero(is_judged)
+        frames.append(("judgments", of, {n: one.take(pa.array(of)) for n, one in found.items()}))
+        for verdict, texts in claims.items():
+            lists = [json.loads(one or "[]") for one in texts.to_pylist()]
+            row = np.repeat(np.arange(len(lists)), [*map(len, lists)])
+            claimed = {
+                "criterion": pa.repeat(criterion, len(row)),
+                "item": pa.array([f"{verdict} {n}" for n in places(row)], pa.string()),
+                "item_text": pa.array([as_text(one) for one in chain(*lists)], pa.string()),
+                "verdict": pa.repeat(verdict, len(row)),
+                "value": pa.repeat(float(verdict == "supported"), len(row)),
+            }
+            frames.append(("judgments", row, claimed))
+    return frames
 
 
 def _is_cut(texts: pa.Array) -> pa.Array:
@@ -408,7 +405,7 @@ def _judges(judgments: pd.DataFrame) -> dict[str, Record]:
     objects = objects_in(whole.drop(columns="x_prompt_version", errors="ignore"), JUDGMENT)
     judges = dict(zip(whole["query_id"], objects, strict=True))
     if whole["criterion"].eq("judge_groundedness").any():
-        claims = judgments.reindex(columns=["query_id", *CLAIM])
+        claims = judgments.reindex(columns=["query_id", "verdict", "item_text"])
         for key, verdict in CLAIMS.items():
             texts = claims[claims["verdict"] == verdict].groupby("query_id")["item_text"].agg(list)
             for query_id, judge in judges.items():

@@ -12,15 +12,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, empty, from_records
-from ragscore.io.cells import own_columns_of, run_name_of
+from ragscore.io.cells import run_name_of
 from ragscore.io.detect import Sample
 from ragscore.io.frames_in import json_value
 from ragscore.io.golden_read import FRAMES
-from ragscore.io.run_records import Fields, fields_of, listed
+from ragscore.io.run_records import Fields
 from ragscore.io.source import Problems, Row, as_id, describe
 from ragscore.io.values import (
     HEADING_SEPARATOR,
@@ -44,21 +43,6 @@ WRITE: dict[str, Callable[[Any], Any]] = {
     "heading": lambda heading: heading.split(HEADING_SEPARATOR) if heading else [],
 }
 """Type of a field -> its value in the file, where that isn't the column's."""
-
-
-def take_columns(
-    values: dict[str, Any], fields: Fields, line: int, problems: Problems, place: str = ""
-) -> dict[str, Any]:
-    """Remove the known fields from an object and return them as columns, None for absent ones.
-
-    Messages name a field with `place` before it, such as "latency." for a field of that object.
-    """
-    return {
-        column: None
-        if (value := values.pop(name, None)) is None
-        else READ[type](value, f"{place}{name}", line, problems)
-        for name, (column, type) in fields.items()
-    }
 
 
 def placed(frame: pd.DataFrame, fields: Fields) -> dict[str, list[Any]]:
@@ -113,28 +97,19 @@ def aggregate(
 def golden_rows(
     rows: list[Row], known: frozenset[str], whole: frozenset[str] = frozenset()
 ) -> list[Row]:
-    """Return rows of our golden file, whose other fields are flat columns of one type each.
+    """Return rows of our golden file, in which other fields than the `known` are flat.
 
     Mappings in the fields `whole` are JSON text.
     """
-    others = [{n: one for n, one in row.values.items() if n not in known} for row in rows]
-    fields, columns = fields_of(others), dict[str, Any]()
-    for name in whole & fields.keys():
-        values = listed(fields[name])
-        if any(isinstance(one, dict) for one in values):
-            texts = [None if one is None else as_json(one) for one in values]
-            columns[f"x_{name}{JSON_SUFFIX}"] = pd.Series(texts, dtype="str")
-            del fields[name]
-    columns |= own_columns_of(fields, np.arange(len(rows)))
-    every = [*row_dicts(pd.DataFrame(columns))] or [{}] * len(rows)
-    return [
-        Row(
-            {name: row.values[name] for name in row.values if name in known}
-            | {name.removeprefix("x_"): one for name, one in own.items()},
-            row.line, row.lines,
-        )
-        for row, own in zip(rows, every, strict=True)
-    ]  # fmt: skip
+    found = []
+    for row in rows:
+        own = {name: one for name, one in row.values.items() if name not in known}
+        objects = [name for name in own if name in whole and isinstance(own[name], dict)]
+        texts = {name + JSON_SUFFIX: as_json(own.pop(name)) for name in objects}
+        flat = {name.removeprefix("x_"): one for name, one in flatten(own).items()}
+        values = {name: row.values[name] for name in row.values if name in known}
+        found.append(Row(values | texts | flat, row.line, row.lines))
+    return found
 
 
 def written_rows(golden: Golden) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
@@ -171,9 +146,6 @@ STATISTICS = {
 }  # fmt: skip
 """Name in a report -> a value of `statistic`, named as in `ev.summary` where that has it."""
 INTERVAL = {"lower": "low", "upper": "high", "level": "level", "iterations": "iterations"}
-REPORT: Fields = {"dataset_id": ("suite", "text"), "store_kind": ("system", "text")}
-LEFT = "x_metrics.json"
-"""Column for unknown fields of the metrics: no field of the report itself is called `metrics`."""
 _BEGIN = re.compile(r'"metrics"\s*:\s*\[\s*(?:\]|\{[^{}\[\]]*"metric"\s*:)')
 
 
@@ -189,23 +161,23 @@ def read_report(path: Path, strict: bool) -> Results:
     `reported` has a row per query and metric, and one per summary statistic (query_id "").
     """
     problems, run_id = Problems(path, strict), run_name_of(path)
-    content = json_object(path, "an object with `metrics`")
-    run = {"run_id": run_id} | take_columns(content, REPORT, 1, problems)
-    metrics, left, reported = content.pop("metrics", None), dict[str, Any](), list[dict[str, Any]]()
+    top = FieldReader(json_object(path, "an object with `metrics`"), "", 1, problems)
+    run = {"run_id": run_id, "suite": top.take("text", "dataset_id")}
+    run |= {"system": top.take("text", "store_kind")}
+    metrics, left, reported = top.pop("metrics"), dict[str, Any](), list[dict[str, Any]]()
     for entry in metrics if isinstance(metrics, list) else [None]:
-        values = entry if isinstance(entry, dict) else {}
-        if (metric := as_id(values.get("metric"))) is None or metric in left:
+        fields = FieldReader(entry if isinstance(entry, dict) else {}, "", 1, problems)
+        if (metric := as_id(fields.pop("metric"))) is None or metric in left:
             problems.reject(entry, None, "metrics", "a list of objects with a `metric`, each once")
             continue
-        fields = FieldReader(values, f"{metric}.", 1, problems)
-        known = {"run_id": run_id, "metric": fields.pop("metric")}
-        reported += [known | row for row in _values(fields)]
+        fields.place = f"{metric}."
+        reported += [{"run_id": run_id, "metric": metric} | row for row in _values(fields)]
         left[metric] = fields.values
     query_ids = dict.fromkeys(row["query_id"] for row in reported if row["query_id"])
     responses = [{"run_id": run_id, "query_id": query_id} for query_id in query_ids]
-    run |= {"n_queries": len(query_ids)} | flatten(content)
-    if any(left.values()):
-        run[LEFT] = json.dumps(left, ensure_ascii=False)
+    unknown = {name: one for name, one in left.items() if one}
+    own = top.values | ({"metrics": unknown} if unknown else {})
+    run |= {"n_queries": len(query_ids)} | flatten(own)
     return Results(
         runs=from_records([run], "runs"),
         responses=from_records(responses, "responses"),

@@ -154,80 +154,39 @@ class _Records:
         return [("responses", np.arange(len(record)), responses), *frames]
 
 
-def write_retrievers(results: Results, path: str | Path) -> Path:
-    """Write runs as records with hits, one line per response.
+def write_retrievers(results: Results, path: str | Path, rows: pd.DataFrame | None = None) -> Path:
+    """Write runs as records with hits and outcomes, one line per response.
 
-    Loading the file gives the same frames again, with fields of your own and the values that the
-    file had reported. A line has a `query_id` only if that differs from the query's text.
-
-    Returns
-    -------
-    The file's path; its folder is created.
-    """
-    columns = placed(results.hits, HIT)
-    metadata = metadata_column(results.hits, rows_of(results, "hit_meta"))
-    columns["x_metadata"] = [one or {} for one in metadata]
-    hits = grouped(cells(results.hits), objects_of(columns))
-    lines = _lines(results, _reported_outcomes(results))
-    return write_lines(
-        path, (line | {"hits": hits.get(cell, [])} | told for cell, line, told in lines)
-    )
-
-
-def write_retriever_summary(
-    results: Results, path: str | Path, rows: pd.DataFrame | None = None
-) -> Path:
-    """Write the outcome of each response (n_hits, rank_first_match, passed, kind), without hits.
-
-    Times have one decimal, as that harness writes them.
+    Loading the file gives the same frames again, with fields of your own and the outcomes that the
+    file had reported. A line has a `query_id` only if that differs from the query's text, and no
+    `hits` if it has an outcome and none were found.
 
     Parameters
     ----------
     rows
-        The outcomes, `rs.extras.retrievers(ev).per_query`; by default those that the runs'
-        file reported itself.
+        The outcomes (n_hits, rank_first_match, passed, kind), such as
+        `rs.extras.retrievers(ev).per_query`; by default those that the runs' file reported itself.
 
     Returns
     -------
     The file's path; its folder is created.
-
-    Raises
-    ------
-    DataError
-        No rows are given and nothing is reported: the runs come from another kind of file.
     """
-    if rows is not None:
-        outcomes = dict(zip(cells(rows), records_of(rows), strict=True))
-    elif results.reported is not None:
-        outcomes = _reported_outcomes(results)
+    if rows is None:
+        told = rows_of(results, "reported")
+        outcomes = mappings_by(cells(told), told["metric"], told["value"])
     else:
-        raise DataError(
-            "nothing is reported",
-            field="results.reported",
-            allowed="runs loaded from summary records, or rows=rs.extras.retrievers(ev).per_query",
-        )
-    return write_lines(
-        path,
-        (
-            line
-            | {name: round(line[name], 1) for name in ("elapsed_ms",) if name in line}
-            | {"rank_first_match": None}
-            | outcome
-            for _, line, outcome in _lines(results, outcomes)
-        ),
-    )
-
-
-def _reported_outcomes(results: Results) -> Outcomes:
-    """Return the outcome of each response as its file stated it."""
-    told = rows_of(results, "reported")
-    return mappings_by(cells(told), told["metric"], told["value"])
+        outcomes = dict(zip(cells(rows), records_of(rows), strict=True))
+    columns = placed(results.hits, HIT)
+    metadata = metadata_column(results.hits, rows_of(results, "hit_meta"))
+    columns["x_metadata"] = [one or {} for one in metadata]
+    hits = grouped(cells(results.hits), objects_of(columns))
+    return write_lines(path, _lines(results, hits, outcomes))
 
 
 def _lines(
-    results: Results, outcomes: Outcomes
-) -> Iterator[tuple[tuple[str, str], dict[str, Any], dict[str, Any]]]:
-    """Yield each response's run and query, its line without hits, and its outcome.
+    results: Results, hits: dict[Any, list[dict[str, Any]]], outcomes: Outcomes
+) -> Iterator[dict[str, Any]]:
+    """Yield each response's line.
 
     rank_first_match is null if an outcome is known and nothing matched.
     """
@@ -250,7 +209,8 @@ def _lines(
         }
         if outcome.keys() & {"n_hits", "passed"}:
             outcome.setdefault("rank_first_match", None)
-        yield (run_id, query_id), line | response, outcome
+        found = hits.get((run_id, query_id), [])
+        yield line | response | ({} if outcome and not found else {"hits": found}) | outcome
 
 
 # Queries

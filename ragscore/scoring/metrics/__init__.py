@@ -1,8 +1,6 @@
 """Metrics: one declaration each beside its formula, one module a family."""
 
-import copyreg
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 
@@ -23,20 +21,6 @@ _ORDER = (
 TABLE = MetricTable([one for family in _ORDER for one in family])
 CRITERIA = tuple(one for one in judged.CRITERIA if one in TABLE)  # what judges measure by itself
 SHOWN = ("name", "formula", "nan_when", "kind", "better", "range", "also", "default", "version")
-
-
-def _named(name: str) -> Any:
-    """Return a metric of ours by its name, or by a label as `metrics` does."""
-    return TABLE.get(name) or metrics(name)
-
-
-def _reduced(metric: Metric) -> Any:
-    """Pickle a metric of ours by its name: most formulas have none."""
-    is_ours = not metric.source and metric.family != "own"
-    return (_named, (metric.name,)) if is_ours else object.__reduce_ex__(metric, 2)
-
-
-copyreg.pickle(Metric, _reduced)
 
 
 def metrics(label: str | None = None) -> pd.DataFrame | Metric:

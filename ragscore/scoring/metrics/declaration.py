@@ -31,7 +31,7 @@ HEADLINE = (
 Bounds = tuple[float, float]
 ANY: Bounds = (-np.inf, np.inf)
 ROUNDING = 1e-9  # of a scale of 1: values that differ by less are equal, or within a bound
-Parameter = tuple[float | None, Callable[[float], bool], str]  # default, which are allowed, words
+Parameter = tuple[float | None, str, str]  # default, pattern of those allowed, in words
 
 
 @dataclass(frozen=True, repr=False)
@@ -309,11 +309,10 @@ class MetricTable(dict[str, Metric]):
         if text in self and self[text].family == "own" and not text.endswith("@k"):
             return Label(text, self[text])
         if re.fullmatch(r"latency_\w+_ms", text):
-            phase = replace(
+            return Label(text, replace(
                 self["latency_ms"], name=text, formula="elapsed time of this phase",
                 reads=f"responses.{text}", compute=methodcaller("numbers", text),
-            )  # fmt: skip
-            return Label(text, phase)
+            ))  # fmt: skip
         found = _LABEL.fullmatch(text)
         parts: dict[str, str | None] = found.groupdict() if found else {"name": text}
         name, given, at = parts["name"] or "", parts.get("given") or "", parts.get("at")
@@ -380,10 +379,8 @@ class MetricTable(dict[str, Metric]):
         DataError
             A name that is declared differently.
         """
-        found, more = dict(self), list(metrics)
-        if not more:
-            return self
-        for one in more:
+        found = dict(self)
+        for one in metrics:
             known = found.setdefault(one.name, one)
             if known != one:
                 told = " and as ".join(
@@ -430,14 +427,11 @@ _STEPS = {
 
 def _parameter(text: str, metric: Metric, given: str) -> float | None:
     """Return the parameter of a label: what is given, or the usual one."""
-    default, is_allowed, allowed = metric.parameter or (
-        None, lambda number: False, f"no parameter of {metric.base}",
-    )  # fmt: skip
+    default, pattern, allowed = metric.parameter or (None, "(?!)", f"no parameter of {metric.base}")
     parts = [part for part in given.replace(" ", "").split(",") if part not in _USUAL]
     if not parts:
         return default
     key, _, value = parts[0].rpartition("=")
-    number = float(value) if re.fullmatch(r"\d*\.?\d+", value) else np.nan
-    if len(parts) > 1 or key in _STEPS or not is_allowed(number):
+    if len(parts) > 1 or key in _STEPS or not re.fullmatch(pattern, value):
         raise DataError(f"found {text!r}", field="metrics", allowed=_STEPS.get(key, allowed))
-    return number
+    return float(value)

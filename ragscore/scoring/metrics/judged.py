@@ -1,6 +1,6 @@
 """What judges measure: a stored score of the whole answer, else the verdicts on its parts."""
 
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import pandas as pd
 
 from ragscore.frames.data import empty
 from ragscore.frames.kinds import FAILED, IMPORTANCE, NO_CLAIMS, WORTH
-from ragscore.frames.typing import Codes, Values
+from ragscore.frames.typing import Values
 from ragscore.scoring.metrics.declaration import Family
 from ragscore.scoring.metrics.needs import KEY_FACTS, NUGGETS, RUBRIC, VITAL
 
@@ -29,18 +29,8 @@ points: dict[str, Any] = {"kind": "other", "bounds": (0.0, 5.0)}
 
 def verdicts(rows: Any) -> pd.DataFrame:
     """Return the judgments: row, criterion, item, value, failed, judge, repeat."""
-    judged = rows.results.judgments
-    if judged is None:
-        return _no_verdicts()
-    return _verdicts(judged, rows.of(judged) if len(judged) else np.zeros(0, np.int64))
-
-
-@cache
-def _no_verdicts() -> pd.DataFrame:
-    return _verdicts(empty("judgments"), np.zeros(0, np.int64))
-
-
-def _verdicts(judged: pd.DataFrame, row: Codes) -> pd.DataFrame:
+    judged = empty("judgments") if rows.results.judgments is None else rows.results.judgments
+    row = rows.of(judged) if len(judged) else np.zeros(0, np.int64)
     wide = judged.reindex(
         columns=["criterion", "item", "item_text", "value", "judge", "repeat", "verdict", "state"]
     )
@@ -59,7 +49,7 @@ def measured(rows: Any, name: str) -> Values:
 
     A pass over the parts of an answer in which a judgment failed has no value.
     """
-    judged = rows.verdicts_on(name)
+    judged = rows.verdicts[rows.verdicts["criterion"].eq(name).to_numpy()]
     if PARTS.get(name) == "claims" and not np.isnan(rows.reading.no_claims):
         is_silent = judged["verdict"].eq(NO_CLAIMS)
         judged = judged.assign(value=judged["value"].mask(is_silent, rows.reading.no_claims))
@@ -117,8 +107,7 @@ def judged_nuggets(rows: Any) -> pd.DataFrame:
     facts = facts.assign(nugget=facts.groupby("query_id").cumcount() + 1).reindex(columns=names)
     asked = pd.DataFrame({"row": np.arange(rows.n), "query_id": rows.query_ids})
     asked = asked.merge(facts.astype({"importance": "str", "weight": "float64"}), on="query_id")
-    judged = rows.verdicts_on("nuggets")
-    judged = judged[~judged["failed"]]
+    judged = rows.verdicts[rows.verdicts["criterion"].eq("nuggets") & ~rows.verdicts["failed"]]
     strict = (judged["value"] >= 1).astype("float64").where(judged["value"].notna())
     told = judged.assign(strict=strict, text=judged["item_text"])
     told = told[["row", "item", "text", "value", "strict"]]

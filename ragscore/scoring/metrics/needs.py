@@ -52,20 +52,16 @@ class Need:
 
 def among(golden: Golden, query_ids: pd.Series) -> Flags:
     """Flag golden queries that are among these ids."""
-    if not len(query_ids):
-        return np.zeros(len(golden.queries), dtype=bool)
     place = lookup(query_ids, pd.Index(golden.queries["query_id"]))
     return np.bincount(place[place >= 0], minlength=len(golden.queries)) > 0
 
 
 def with_check(golden: Golden, *kinds: str) -> Flags:
     """Flag golden queries with a check of these kinds."""
-
-    def flags() -> Flags:
-        checks = golden.checks
-        return among(golden, checks.loc[checks["kind"].isin(kinds), "query_id"])
-
-    return golden._once(("check", kinds), flags)
+    return golden._once(
+        ("check", kinds),
+        lambda: among(golden, golden.checks.loc[golden.checks["kind"].isin(kinds), "query_id"]),
+    )
 
 
 def with_target(golden: Golden, level: str) -> Flags:

@@ -182,7 +182,7 @@ def set_f1(hits: MatchedHits, label: Label) -> Values:
     also="ir_measures ERR@k, TREC's gdeval",
     parameter=(
         4.0,
-        lambda grade: grade >= 1 and grade == np.floor(grade),
+        r"[1-9]\d*(\.0+)?",
         "the highest grade, a whole number from 1, as in err(4)@10",
     ),
 )
@@ -210,7 +210,7 @@ def err(hits: MatchedHits, label: Label) -> Values:
     "(1 − p) Σ p^(i − 1) over relevant hits of rank i, with p = 0.8; rbp(0.95) takes"
     " another p, 0 < p < 1 (Moffat & Zobel 2008, doi:10.1145/1416950.1416952)",
     also="ir_measures RBP(p=0.8, rel=1), ranx rbp",
-    parameter=(0.8, lambda p: 0 < p < 1, "0 < p < 1, as in rbp(0.8)"),
+    parameter=(0.8, r"0?\.\d*[1-9]\d*", "0 < p < 1, as in rbp(0.8)"),
 )
 def rbp(hits: MatchedHits, label: Label) -> Values:
     p = float(label.parameter or 0)
@@ -235,7 +235,7 @@ def interpolated(hits: MatchedHits, levels: list[float]) -> Values:
     " least ⌊r · R + 0.9⌋ of the R relevant targets are met, 0 if there is none; 0 ≤ r ≤ 1"
     " (trec_eval's definition)",
     also="trec_eval iprec_at_recall_r, ir_measures IPrec@r",
-    parameter=(None, lambda r: 0 <= r <= 1, "a recall level from 0 to 1, as in iprec@0.1"),
+    parameter=(None, r"0?\.\d+|[01](\.0+)?", "a recall level from 0 to 1, as in iprec@0.1"),
 )
 def iprec(hits: MatchedHits, label: Label) -> Values:
     return interpolated(hits, [label.parameter or 0.0])

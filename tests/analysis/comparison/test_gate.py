@@ -5,7 +5,6 @@ the same answer everywhere.
 """
 
 import math
-from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.analysis.comparison.gate import LEVELS, Gate, gate
-from ragscore.analysis.reported import reported_scores
 from ragscore.cli import main
 from tests.compared import compare_runs
 from tests.messages import refused, says
@@ -186,9 +184,9 @@ def stored(keys, values):
     """Compare two runs by scores that another tool stored for these (run, query)."""
     rows = pd.DataFrame(keys, columns=["run_id", "query_id"])
     results = rs.load_results([{**row, "hits": []} for row in rows.to_dict("records")])
-    results = replace(results, reported=rows.assign(metric="mrr", value=values))
     golden = rs.load_golden({query: {"d": 1} for query in rows["query_id"]})
-    return compare_runs(results, golden, "a", "b", scores=reported_scores(results))
+    scores = rows.assign(state="scored", level="doc", mrr=values).set_index("query_id")
+    return compare_runs(results, golden, "a", "b", scores=scores)
 
 
 def test_queries_dropped_from_stored_scores_fail_the_gate():

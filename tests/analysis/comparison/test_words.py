@@ -85,7 +85,7 @@ def test_refusing_less_is_read_with_what_it_costs(demo, a, b, word, overall):
     assert cmp.overall == overall and "a trade?" in repr(cmp)
 
 
-@pytest.mark.filterwarnings("ignore:scores of different provenance:UserWarning")
+@pytest.mark.filterwarnings("ignore:scores that were measured differently:UserWarning")
 def test_a_metric_of_one_run_alone_has_no_word_and_one_line():
     bare = [{"qid": f"q{n}", "retrieved": ["a", "b"]} for n in range(12)]
     golden = [{"id": row["qid"], "query": "?", "expected_doc_ids": ["b"], "must_contain": ["yes"]}

@@ -220,7 +220,7 @@ SUMMARY = """# Evaluation Run Summary
         (SUMMARY.format("a wider k").replace("\n", "\r\n"), "a wider k"),
         (SUMMARY.format("two\n\nparagraphs"), "two\n\nparagraphs"),
         ("## Run Description\n\nno more sections\n", "no more sections"),
-        ("## Run Description\n\none\n\n## Files\n\n- a\n", "one"),
+        ("## Run Description\n\none\n\n## Files\n\n- a\n", "one\n\n## Files\n\n- a"),
         (SUMMARY.format("No description provided"), None),
         ("# Evaluation Run Summary\n\n## Configuration\n", None),
         ("", None),

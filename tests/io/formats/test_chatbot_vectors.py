@@ -279,7 +279,7 @@ def test_11_judges_are_compared_by_model_prompt_version_and_temperature(load, ot
             compare_runs(results, golden, "a", "b", profile="chatbot")
 
 
-@pytest.mark.filterwarnings("ignore:scores of different provenance")
+@pytest.mark.filterwarnings("ignore:scores that were measured differently")
 def test_11_a_run_that_nobody_judged_is_compared_but_its_judges_are_unknown(load):
     results, golden = load([case()], {"a": [judged(4.0)], "b": [judged(None)]}, a=JUDGE, b={})
     with warned("a", "b"):
@@ -357,7 +357,7 @@ def test_11_a_delta_in_percent_is_null_where_the_baseline_is_0(load):
     assert (back["hit@1"]["delta"], back["hit@1"]["delta_pct"]) == (-0.5, -100)
 
 
-@pytest.mark.filterwarnings("ignore:scores of different provenance")
+@pytest.mark.filterwarnings("ignore:scores that were measured differently")
 def test_the_compare_report_has_both_aggregates_and_their_differences(load):
     runs = {
         "a": [judged(3.0, "q", latency={"total_ms": 10.0})],

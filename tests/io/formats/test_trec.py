@@ -124,9 +124,6 @@ FAULTS = [
     ("run.txt", f"{RUN}q1 Q0 d4 3 high a\n", 6, "score", ['"high"']),
     ("run.txt", f"{RUN}q1 Q0 d4 NA 1 a\n", 6, "rank", ['"NA"']),
     ("run.txt", f"{RUN}q1 Q0 d4 3 1\n", 6, None, [5]),
-    # files that were joined without a line end
-    ("run.txt", RUN + "p Q0 d 1 2 aq Q0 d 1 2 a\nr Q0 d 1 2 bm25\n", 6, None, ["Q0 d 1"]),
-    ("run.txt", RUN + "p Q0 d 1 2 a # best\n", 6, None, ["# best"]),
 ]
 
 
@@ -254,6 +251,7 @@ def test_one_of_several_splits_is_chosen(beir, write):
         lambda text: "\ufeff" + text.rstrip("\n"),
         lambda text: text.replace("\n", "\r"),
     ],
+    ids=["tabs", "more blanks", "blank lines", "comments", "a mark at the beginning", "other ends"],
 )
 def test_white_space_blank_lines_and_comments_make_no_difference(write, change):
     plain = rs.load_results(write("run.txt", RUN)), rs.load_golden(write("qrels.txt", QRELS))
@@ -261,6 +259,14 @@ def test_white_space_blank_lines_and_comments_make_no_difference(write, change):
     golden = rs.load_golden(write("qrels.txt", change(QRELS)))
     assert found_at(results) == found_at(plain[0]) and graded(golden) == graded(plain[1])
     assert results.problems.empty and golden._problems.empty
+
+
+@pytest.mark.parametrize("rest", [" # best", " and more", "q Q0 d 1 2 a"])  # or a second hit
+def test_text_after_the_tag_is_left_out_and_such_lines_are_warned_of(write, rest):
+    with warned("run.txt", 1, rest.split()[-1]):
+        results = rs.load_results(write("run.txt", f"{RUN}p Q0 d 1 2 dense{rest}\n"))
+    assert results.hits["doc_id"].tolist()[-1] == "d" and len(results.hits) == 6
+    says(results.problems["found"].item(), 1)
 
 
 WHOLE = gzip.compress(QRELS.encode() * 50, mtime=0)
@@ -375,17 +381,6 @@ def test_trec_ties_rank_runs_of_every_format(write_run):
     assert ranked(rs.load_results(file, ties="trec")) == ["c", "b", "a"]
     with refused(field="ties"):
         rs.load_results(file, ties="random")
-
-
-@pytest.mark.parametrize("indent", [None, 1])
-@pytest.mark.parametrize(("ties", "order"), [("file", "bac"), ("trec", "bca")])
-def test_a_run_of_scored_documents_ranks_by_score(write, indent, ties, order):
-    scores = {"a": 0.5, "b": 2.0, "c": 0.5}
-    text = json.dumps({"q1": scores, "q2": {}}, indent=indent)
-    results = rs.load_results(write("hybrid.json", text), ties=ties)
-    rows = [["hybrid", "q1", rank, doc, scores[doc]] for rank, doc in enumerate(order, 1)]
-    assert sorted(found_at(results)) == rows
-    assert results.responses["query_id"].tolist() == ["q1", "q2"]
 
 
 LONG = "t" * 70_000
