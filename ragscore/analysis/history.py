@@ -5,6 +5,7 @@ noise are computed.
 """
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -195,7 +196,8 @@ def _repeat_groups(
 ) -> list[int]:
     """Return a number for each group of at least two repeats, -1 for other runs.
 
-    Repeats are the runs named, else runs with a `repeat` of one system, config and provenance.
+    Repeats are the runs named, else runs of one system, config and provenance whose `repeat`
+    differs.
     """
     if repeats is not None:
         named = set(run_names(runs.reset_index(), repeats))
@@ -215,5 +217,6 @@ def _repeat_groups(
         )
         for run_id, repeat, system, config in zip(runs.index, *columns, strict=True)
     ]
-    several = [key for key in dict.fromkeys(keys) if key is not None and keys.count(key) > 1]
+    distinct = Counter(key for key, _ in {*zip(keys, runs["repeat"], strict=True)} if key)
+    several = [key for key in dict.fromkeys(keys) if distinct[key] > 1]
     return [several.index(key) if key in several else -1 for key in keys]

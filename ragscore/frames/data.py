@@ -392,7 +392,9 @@ def run_names(runs: pd.DataFrame, names: Iterable[str] | str) -> list[str]:
         A name that no run has, or a system that several have; the candidates are listed.
     """
     known, ids = dict[str, list[str]](), runs["run_id"].astype("str").tolist()
-    for system, run_id in zip(runs.get("system", pd.Series(ids)).fillna(""), ids, strict=True):
+    for system, run_id in zip(
+        runs.get("system", pd.Series(ids)).astype("str").fillna(""), ids, strict=True
+    ):
         known.setdefault(system, []).append(run_id)
     known = known | {one: [one] for one in ids}
     known.pop("", None)

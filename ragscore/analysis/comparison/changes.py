@@ -87,7 +87,7 @@ def flips(
     scale. The limits stand beside, as `bad` and `good`.
     """
     if metrics is None:
-        metrics = [name for name in first if not declared.label_of(name).is_ranking]
+        metrics = [name for name in map(str, first) if not declared.label_of(name).is_ranking]
     limits = {name: found for name in metrics if (found := limits_of(declared.describe(name)))}
     rows = value_changes(first[[*limits]], second[[*limits]], declared)
     told = rows["metric"].tolist()

@@ -124,7 +124,7 @@ def compare_runs(
         beside = sides.deltas(deciding, among[1], deciding)
         wider = overall_word(aspects(beside, declared)["verdict"].tolist())
     overlap = rank_overlap(pair, a, b).set_index("query_id")["rbo"]
-    rbo = changes.per_query["query_id"].map(overlap)
+    rbo = changes.per_query["query_id"].map(overlap).astype("float64")
     per_query = changes.per_query.assign(rbo=rbo).join(sides.states, on="query_id")
     recorded = recorded_parts(pair, changes._level.name)
     of_fields = check_recorded(recorded, table["metric"].tolist(), allow_different)
