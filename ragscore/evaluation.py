@@ -243,8 +243,9 @@ def evaluate_pair(
     sides = [with_labels(source) for source in (baseline, candidate)]
     named = sides_named([results for results, _ in sides])
     labelled = [labels for _, beside in sides for labels in beside]
-    ev = _evaluated(Results.concat(named), golden, labelled, metrics, None, None, primary, policies)
-    return ev._of_systems
+    return _evaluated(
+        Results.concat(named), golden, labelled, metrics, None, None, primary, policies
+    )._of_systems
 
 
 def evaluate_stored(

@@ -5,7 +5,6 @@ noise are computed.
 """
 
 import json
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -206,17 +205,14 @@ def _repeat_groups(
                 f"found {repeats}", field="repeats", allowed="at least two runs of one system"
             )
         return [0 if run_id in named else -1 for run_id in runs.index]
-    columns = (runs[name] for name in ("repeat", "system", "config"))
     keys = [
-        None
-        if pd.isna(repeat)
-        else (
+        (
             str(system),
             dumped(drop_seeds(parsed(config))),
             json.dumps(provenance[run_id], sort_keys=True),
         )
-        for run_id, repeat, system, config in zip(runs.index, *columns, strict=True)
+        for run_id, system, config in zip(runs.index, runs["system"], runs["config"], strict=True)
     ]
-    distinct = Counter(key for key, _ in {*zip(keys, runs["repeat"], strict=True)} if key)
-    several = [key for key in dict.fromkeys(keys) if distinct[key] > 1]
-    return [several.index(key) if key in several else -1 for key in keys]
+    alike = pd.Series(keys, runs.index, dtype="object")
+    n_repeats = runs["repeat"].groupby(alike).transform("nunique")
+    return pd.factorize(alike.where(runs["repeat"].notna() & (n_repeats > 1)))[0].tolist()

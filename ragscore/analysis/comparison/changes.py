@@ -96,8 +96,8 @@ def flips(
     before, after = (sign * rows[side].to_numpy() for side in ("baseline", "candidate"))
     has_flipped = np.minimum(before, after) < sign * bad
     has_flipped &= np.maximum(before, after) >= sign * good
-    rows = rows.drop(columns="delta").assign(bad=bad, good=good)
-    return rows[has_flipped].reset_index(drop=True)
+    rows = rows.drop(columns="delta").assign(bad=bad, good=good)[has_flipped]
+    return rows.reset_index(drop=True)
 
 
 def largest_changes(
