@@ -232,16 +232,6 @@ _ASSESSED = {
 _PASSAGES = {"gold_chunk_id": "chunk_id id", "gold_doc_id": "doc_uri doc_id source"}
 
 
-def _fits_mlflow(seen: Sample) -> bool:
-    """Return True for a table with scores `<name>/value`, or with requests and responses."""
-    has_scores = any(_MLFLOW_SCORE.match(name) for name in seen.keys)
-    return (
-        (has_scores and "user_input" not in seen.keys)
-        or seen.has("trace_id", "request", "response")
-        or seen.has("request_id", "inputs", "outputs")
-    )
-
-
 def _mlflow(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     for row in rows:
         one = row.values
@@ -539,7 +529,14 @@ TOOLS = [
         read=_nuggets,
     ),
     Tool(
-        "mlflow", _fits_mlflow,
+        "mlflow",
+        lambda seen: max(
+            Mark("trace_id request response")(seen),
+            Mark("request_id inputs outputs")(seen),
+            Mark(test=lambda one: any(map(_MLFLOW_SCORE.match, one.keys)), without="user_input")(
+                seen
+            ),
+        ),
         ("MLflow's evaluation table", "`<name>/value`, or `trace_id`, `request`, `response`",
          "expectations of MLflow's table"),
         {"latency_ms": "execution_duration", "latency_s": "latency"}, read=_mlflow,

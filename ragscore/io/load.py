@@ -285,6 +285,9 @@ def _runs(
 ) -> Results:
     """Return the runs of all sources."""
     sources, run_id, ties = _sources(source, "results"), options["run_id"], options["ties"]
+    if run_id is not None and len(sources) > 1:
+        told = f"{run_id!r} for {len(sources)} sources"
+        raise DataError(told, field="run_id", allowed="one source")
     parts, formats = list[Results](), list[Format | None]()
     for one in sources:
         part, found = _loaded(one, "results", format, max_bytes, (strict,), options)
