@@ -13,6 +13,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from ragscore.frames.kinds import WORTH
@@ -20,6 +21,7 @@ from ragscore.io import inspect_log, traces
 from ragscore.io.cells import hash_query
 from ragscore.io.columns import ID_ROLES, called
 from ragscore.io.detect import Mark, Sample
+from ragscore.io.frames_in import json_value
 from ragscore.io.importers import (
     ANSWER_KEYS,
     PASSED,
@@ -316,9 +318,20 @@ def _phoenix(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
 
 # lm-evaluation-harness
 
+_SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT.+)\.jsonl(\.gz)?")
+
+
+def _results_of_lm_eval(source: Path) -> Fields:
+    """Return the results beside the samples, with their task."""
+    named = _SAMPLES.fullmatch(source.name)
+    file = source.with_name(f"results_{named['time']}.json") if named else source
+    content = json_value(file) if named and file.exists() else {}
+    return content | {"task": named["task"]} if named and isinstance(content, dict) else {}
+
 
 def _lm_eval(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     """Yield one answer for the lines of a document, of which there is one per filter."""
+    better = mapping(mapping(file.top, "higher_is_better"), file.top.get("task", ""))
     of_doc: dict[str, list[Row]] = {}
     for row in rows:
         of_doc.setdefault(str(row.values.get("doc_id")), []).append(row)
@@ -334,7 +347,8 @@ def _lm_eval(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
             "extra": {"doc": mapping(one, "doc")},
             "scores": [
                 {"metric": f"{name},{as_text(line.get('filter')) or 'none'}", "value": line[name],
-                 "is_judged": False, "same": {}}
+                 "is_judged": False, "same": {},
+                 **({"better": "higher" if better[name] else "lower"} if name in better else {})}
                 for line in (one, *(other.values for other in others))
                 for name in map(str, _listed(line, "metrics"))
                 if as_number(line.get(name)) is not None or isinstance(line.get(name), bool)
@@ -510,9 +524,10 @@ TOOLS = [
     ),
     Tool(
         "lm_eval", Mark("doc_id resps filtered_resps target"),
-        ("lm-evaluation-harness's samples", "`filtered_resps` and `target`",
-         "targets of lm-evaluation-harness's samples"),
-        {"query_id": "doc_id"}, read=_lm_eval,
+        ("lm-evaluation-harness's samples, with the results beside them",
+         "`filtered_resps` and `target`", "targets of lm-evaluation-harness's samples"),
+        {"query_id": "doc_id"}, read=_lm_eval, top=_results_of_lm_eval,
+        run={"system": "model_name", "suite": "task", "config": "config"},
     ),
     Tool(
         "trec_rag", Mark("topic_id references answer"),

@@ -254,9 +254,11 @@ def _mappings(value: Any) -> list[Fields]:
 
 def _about_trace(record: Fields) -> Fields:
     """Return the session and the scores that stand beside the spans of a trace."""
-    if not record.keys() & {"trace", "info"}:
+    if not record.keys() & {"trace", "info", "feedback_stats"}:
         return {"session": None, "scores": []}
-    scores = dicts_in(first_at(record, "trace.scores info.assessments"))
+    feedback = mapping(record, "feedback_stats").items()  # LangSmith's, averaged by key
+    scores = [{"name": name, "value": first_at(one, "avg")} for name, one in feedback]
+    scores += dicts_in(first_at(record, "trace.scores info.assessments"))
     return {
         "session": first_at(record, _SESSIONS),
         "scores": [one for one in scores if "expectation" not in one],
