@@ -248,7 +248,7 @@ def _mlflow(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
             | without_missing({name: one.get(f"{name}/value") for name in _EXPECTED})
         )  # fmt: skip
         passages = each(expected, "expected_retrieved_context", _PASSAGES)
-        ids = {name: as_text(one.get(name)) for name in _IDS}
+        ids = ("trace_id", "request_id", "client_request_id")
         yield row, {
             "query": text_of(first_at(one, "inputs request"), QUERY_KEYS),
             "answer": text_of(first_at(one, "outputs response prediction"), _ANSWERS),
@@ -259,12 +259,12 @@ def _mlflow(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
             **{name: [passage[name] for passage in passages if passage[name] is not None] or None
                for name in _PASSAGES},
             **(searches if searches["calls"] else {}),
-            "scores": _scores_of_mlflow(one), "extra": without_missing(ids),
+            "scores": _scores_of_mlflow(one),
+            "extra": without_missing({name: as_text(one.get(name)) for name in ids}),
         }  # fmt: skip
 
 
 _ANSWERS = ("response", "answer", "output", "content")
-_IDS = ("trace_id", "request_id", "client_request_id")
 
 
 def _scores_of_mlflow(row: Fields) -> list[Fields]:
@@ -402,16 +402,14 @@ def _predictions(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
 def _trec_rag(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     """Yield cited answers; a citation that points beyond the references has only its marker."""
     for row in rows:
-        answer = row.values.get("answer") or []
-        if not isinstance(answer, list) or not all(isinstance(one, dict) for one in answer):
-            file.problems.reject(answer, row.line, "answer", "a list of mappings")
-            answer = []
+        answer = dicts_in(row.values.get("answer"))
         texts = [(as_text(one.get("text")) or "").strip() for one in answer]
         cited = [(n, one) for n, sentence in enumerate(answer, 1)
-                 for one in sentence.get("citations") or ()]  # fmt: skip
-        if not all(is_int(one) for _, one in cited):
-            allowed = "lists of indices into references, from 0"
-            file.problems.reject([one for _, one in cited], row.line, "answer.citations", allowed)
+                 for one in _listed(sentence, "citations")]  # fmt: skip
+        is_bad = len(answer) != len(_listed(row.values, "answer"))
+        if is_bad or not all(is_int(one) for _, one in cited):
+            allowed = "a list of mappings; their citations are indices into references, from 0"
+            file.problems.reject(row.values["answer"], row.line, "answer", allowed)
             cited = []
         known = dict(enumerate(_listed(row.values, "references")))
         own = {name: one for name, one in row.values.items() if name not in _OF_TREC_RAG}
@@ -439,8 +437,12 @@ def _nuggets(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
         judged = [one | fact for one, fact in zip(verdicts, facts, strict=True)]
         for number, one in enumerate(judged, 1):
             if one["verdict"] not in (None, *WORTH):
-                field = f"nuggets.{number}.assignment"
-                file.problems.reject(one["verdict"], row.line, field, f"one of {', '.join(WORTH)}")
+                file.problems.reject(
+                    one["verdict"],
+                    row.line,
+                    field=f"nuggets.{number}.assignment",
+                    allowed=f"one of {', '.join(WORTH)}",
+                )
         yield row, {
             "key_facts": facts or None,
             "judgments": [

@@ -323,8 +323,9 @@ def save(
     name = of_ending.get(ending) if format is None else format
     if not isinstance(name, str) or name not in formats:
         told = f"{path} doesn't tell the format" if format is None else f"format {excerpt(name)}"
-        allowed = f"format=, {nearest(name, formats)}; or a path that ends in"
-        allowed = f"{allowed} {', '.join(of_ending)}"
+        allowed = (
+            f"format=, {nearest(name, formats)}; or a path that ends in {', '.join(of_ending)}"
+        )
         raise DataError(told, field="format", allowed=allowed)
     write: Any = formats[name].write
     known = dict([*signature(write).parameters.items()][2:])  # after the data and the path

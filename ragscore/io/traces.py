@@ -216,8 +216,9 @@ def spans_of(rows: Iterable[Row], problems: Problems) -> list[Span]:
         about = _about_trace(row.values)
         for values in _spans_in(row.values):
             if (place := _container(values)) is None:
-                allowed = "spans in one container"
-                problems.add("a record that is no span", line=row.line, allowed=allowed)
+                problems.add(
+                    "a record that is no span", line=row.line, allowed="spans in one container"
+                )
                 continue
             key = str(values.get("id")) if place is _LANGSMITH else len(parts)
             told = {name: one for name, one in values.items() if one not in (None, {}, [])}
@@ -390,8 +391,8 @@ def _row(spans: list[Span], tools: str | None) -> tuple[Span, Fields]:
         for name, paths in span.dialect.tokens.items():
             if (count := as_number(_at(span.attributes, paths))) is not None and count >= 0:
                 counts[name] = counts.get(name, 0) + count
-    extra = {"trace_id": root.trace, "n_spans": len(spans), "n_roots": len(roots)}
-    extra["n_orphans"] = len(orphans)
+    extra = {"trace_id": root.trace, "n_spans": len(spans), "n_roots": len(roots),
+             "n_orphans": len(orphans)}  # fmt: skip
     return root, counts | calls_of(spans, tools) | {
         "conversation": as_id(root.session),
         "query": query, "query_id": None if query else root.trace, "error": root.error,
