@@ -408,8 +408,12 @@ def _trec_rag(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
                  for one in _listed(sentence, "citations")]  # fmt: skip
         is_bad = len(answer) != len(_listed(row.values, "answer"))
         if is_bad or not all(is_int(one) for _, one in cited):
-            allowed = "a list of mappings; their citations are indices into references, from 0"
-            file.problems.reject(row.values["answer"], row.line, "answer", allowed)
+            file.problems.reject(
+                row.values["answer"],
+                row.line,
+                field="answer",
+                allowed="a list of mappings; their citations are indices into references, from 0",
+            )
             cited = []
         known = dict(enumerate(_listed(row.values, "references")))
         own = {name: one for name, one in row.values.items() if name not in _OF_TREC_RAG}

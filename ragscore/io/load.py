@@ -44,11 +44,12 @@ def given_or_named(source: Any) -> Any:
     named = (os.environ.get(name) for name in GOLDEN_VARIABLES)
     chosen = next(filter(None, named), None) if source is None else source
     if chosen is None or (isinstance(chosen, str) and not chosen):
-        allowed = (
-            f"a path, or the environment variable {' or '.join(GOLDEN_VARIABLES)};"
-            " to compare stored scores without one: rs.evaluate(results), --golden none"
+        raise DataError(
+            "no golden file given",
+            field="source",
+            allowed=f"a path, or the environment variable {' or '.join(GOLDEN_VARIABLES)};"
+            " to compare stored scores without one: rs.evaluate(results), --golden none",
         )
-        raise DataError("no golden file given", field="source", allowed=allowed)
     return chosen
 
 
