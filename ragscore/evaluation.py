@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -34,7 +34,7 @@ from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.own import with_own
-from ragscore.scoring.policies import Policies, PolicyFields
+from ragscore.scoring.policies import Policies
 from ragscore.scoring.primary import REFUSALS, primary_of
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading
 from ragscore.scoring.refusals import unstated_text
@@ -83,7 +83,7 @@ def evaluate(
     profile: str | Reading | None = None,
     primary: list[str] | str | None = None,
     baseline: str | None = None,
-    **policies: Unpack[PolicyFields],
+    **policies: str,
 ) -> Evaluation:
     """Score runs against a golden set, and keep all three together.
 
@@ -243,8 +243,9 @@ def evaluate_pair(
     sides = [with_labels(source) for source in (baseline, candidate)]
     named = sides_named([results for results, _ in sides])
     labelled = [labels for _, beside in sides for labels in beside]
-    ev = _evaluated(Results.concat(named), golden, labelled, metrics, None, None, primary, policies)
-    return ev._of_systems
+    return _evaluated(
+        Results.concat(named), golden, labelled, metrics, None, None, primary, policies
+    )._of_systems
 
 
 def evaluate_stored(
@@ -258,7 +259,7 @@ def evaluate_stored(
     profile: str | Reading | None = None,
     primary: list[str] | str | None = None,
     baseline: str | None = None,
-    **policies: Unpack[PolicyFields],
+    **policies: str,
 ) -> Evaluation:
     """Score stored runs group by group, and return the object of `rs.evaluate`.
 
@@ -1102,9 +1103,10 @@ class Evaluation(EvaluationVerbs, Display):
         from ragscore.analysis.comparison.align import clusters_text
 
         golden = self.golden
-        sizes = sorted(self.scores.groupby(["run_id", "state"], observed=True).size().items())
+        sizes = self.scores.groupby(["run_id", "state"], observed=True).size().reset_index(name="n")
+        counted = sorted(sizes.astype({"run_id": "str", "state": "str"}).to_numpy().tolist())
         told = {
-            text: [f"{run} {n}" for (run, own), n in sizes if own == state]
+            text: [f"{run} {n}" for run, own, n in counted if own == state]
             for state, text in (_STATES | {"missing": _MISSING[self._policies.missing]}).items()
         }
         held = self._source if isinstance(self._source, Results) else None

@@ -14,7 +14,7 @@ import ragscore as rs
 from ragscore.frames.tables import Display
 from ragscore.frames.verbs import Verb
 from ragscore.judging import Judged
-from ragscore.scoring.policies import Policies, PolicyFields
+from ragscore.scoring.policies import Policies
 
 LAYERS = ("analysis", "golden", "judging", "reporting")
 # parts of a computation, what a judge is and answers, and what shows itself: no results to be read
@@ -102,4 +102,3 @@ def test_the_keywords_of_policies_are_its_fields():
     shown = signature(rs.evaluate).parameters
     for one in signature(Policies).parameters.values():
         assert shown[one.name].default == one.default
-    assert PolicyFields.__annotations__.keys() == signature(Policies).parameters.keys()

@@ -195,7 +195,8 @@ def _repeat_groups(
 ) -> list[int]:
     """Return a number for each group of at least two repeats, -1 for other runs.
 
-    Repeats are the runs named, else runs with a `repeat` of one system, config and provenance.
+    Repeats are the runs named, else runs of one system, config and provenance whose `repeat`
+    differs.
     """
     if repeats is not None:
         named = set(run_names(runs.reset_index(), repeats))
@@ -204,16 +205,14 @@ def _repeat_groups(
                 f"found {repeats}", field="repeats", allowed="at least two runs of one system"
             )
         return [0 if run_id in named else -1 for run_id in runs.index]
-    columns = (runs[name] for name in ("repeat", "system", "config"))
     keys = [
-        None
-        if pd.isna(repeat)
-        else (
+        (
             str(system),
             dumped(drop_seeds(parsed(config))),
             json.dumps(provenance[run_id], sort_keys=True),
         )
-        for run_id, repeat, system, config in zip(runs.index, *columns, strict=True)
+        for run_id, system, config in zip(runs.index, runs["system"], runs["config"], strict=True)
     ]
-    several = [key for key in dict.fromkeys(keys) if key is not None and keys.count(key) > 1]
-    return [several.index(key) if key in several else -1 for key in keys]
+    alike = pd.Series(keys, runs.index, dtype="object")
+    n_repeats = runs["repeat"].groupby(alike).transform("nunique")
+    return pd.factorize(alike.where(runs["repeat"].notna() & (n_repeats > 1)))[0].tolist()

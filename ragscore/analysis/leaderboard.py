@@ -90,9 +90,10 @@ class Leaderboard(JsonResult, Display):
         So every metric fits a line. Marks are ★ and ≈, or signs of the words with a baseline.
         """
         columns: dict[str, list[str]] = {"run": self._run_ids}
-        row_of = self.table[["metric", "run_id"]].to_records(index=False).tolist().index
+        keys = self.table[["metric", "run_id"]].itertuples(index=False, name=None)
+        row_of = dict(zip(keys, range(len(self.table)), strict=True))
         for place, metric in enumerate(self._metrics):
-            rows = self.table.iloc[[row_of((metric, run_id)) for run_id in self._run_ids]]
+            rows = self.table.iloc[[row_of[metric, run_id] for run_id in self._run_ids]]
             cells = shown_intervals(rows[["value", "low", "high"]])
             name = in_words(metric)
             if place:
@@ -100,8 +101,7 @@ class Leaderboard(JsonResult, Display):
             elif rows["low"].notna().any():
                 name += f" [95{NARROW}%]"
             if len(counts := rows[["n", "n_expected"]].dropna()):
-                n, of_n = counts["n"].iloc[0], counts["n_expected"]
-                few, most = int(of_n.min()), int(of_n.max())
+                n, few, most = counts["n"].iloc[0], *counts["n_expected"].agg(["min", "max"])
                 of = (
                     "" if n == few == most else f"\u00a0/\u00a0{few}" + f" to {most}" * (few < most)
                 )

@@ -66,10 +66,8 @@ def _mapping_text(mapping: pd.DataFrame) -> str:
 def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
     """Give targets without an id of their level their `target_id`."""
     for level, column in ID_OF_LEVEL.items():
-        known = targets.get(column, pd.Series(pd.NA, targets.index))
-        lacks = (targets["level"].eq(level) & known.isna()).to_numpy(bool)
-        if lacks.any():
-            ids = targets["target_id"].where(lacks)
+        ids = targets["target_id"].where(targets["level"].eq(level))
+        if ids.notna().any():
             targets = targets.assign(**{column: targets.get(column, ids).fillna(ids)})
     return targets
 
@@ -391,11 +389,11 @@ def run_names(runs: pd.DataFrame, names: Iterable[str] | str) -> list[str]:
     DataError
         A name that no run has, or a system that several have; the candidates are listed.
     """
-    known, ids = dict[str, list[str]](), runs["run_id"].astype("str").tolist()
-    for system, run_id in zip(runs.get("system", pd.Series(ids)).fillna(""), ids, strict=True):
-        known.setdefault(system, []).append(run_id)
-    known = known | {one: [one] for one in ids}
-    known.pop("", None)
+    ids, systems = runs["run_id"].astype("str"), runs.reindex(columns=["system"])["system"]
+    of_systems = ids.groupby(systems.to_numpy()).indices
+    known = {one: ids.iloc[rows].tolist() for one, rows in of_systems.items()} | {
+        one: [one] for one in ids
+    }
     asked = names_of(names, "run", "the names of runs, as text")
     check_known(asked, known, "run", "run or system", "there are")
     if several := [name for name in asked if len(known[name]) > 1]:

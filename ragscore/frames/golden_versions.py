@@ -39,8 +39,7 @@ def _content(golden: Any) -> dict[str, pd.DataFrame]:
     Neither locators that `resolve_spans` added nor what results may tell count.
     """
     targets, is_chunk = golden.targets, golden.targets["level"].eq("chunk")
-    resolved = _RESOLVED if is_chunk.any() else ()
-    found = {name: targets[name].mask(is_chunk) for name in resolved if name in targets}
+    found = {name: targets[name].mask(is_chunk) for name in _RESOLVED if name in targets}
     return {
         "queries": golden.queries.drop(
             columns=["position", "conversation", "turn"], errors="ignore"

@@ -233,8 +233,9 @@ def conform(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     check_type(frame, pd.DataFrame, kind)
     # Most frames of most golden sets and results are empty: no value can be wrong in them.
     known = empty(kind)
-    is_empty = not len(frame) and frame.columns.equals(known.columns)
-    return known if is_empty else _conformed(frame, kind)
+    return (
+        known if not len(frame) and frame.columns.equals(known.columns) else _conformed(frame, kind)
+    )
 
 
 def _conformed(frame: pd.DataFrame, kind: str) -> pd.DataFrame:

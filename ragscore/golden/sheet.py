@@ -226,8 +226,10 @@ def add_labels(
     path = Path(golden_file).resolve()
     with locked(path.parent):
         golden, text = golden_to_label(path), read_golden_text(path)
-        is_ours = path.name.removesuffix(".gz").endswith((".yaml", ".yml", ".jsonl"))
-        if not is_ours or [*text.rows] != golden.queries["query_id"].tolist():
+        if (
+            not path.name.removesuffix(".gz").endswith((".yaml", ".yml", ".jsonl"))
+            or [*text.rows] != golden.queries["query_id"].tolist()
+        ):
             raise DataError(
                 "its rows can't be labelled",
                 file=path,

@@ -344,6 +344,7 @@ def _misspelt(golden: Golden) -> pd.DataFrame:
             ids = frame.loc[frame[f"x_{name}"].notna(), "query_id"].unique()
             if len(ids) and (meant := suggest_field(name, known)):
                 told = f"unknown field {name!r}, in {plural(len(ids), 'query')}"
-                means = f"did you mean {meant!r}?"
-                rows.append((ids[0], "misspelt field", told, field or name, means))
+                rows.append(
+                    (ids[0], "misspelt field", told, field or name, f"did you mean {meant!r}?")
+                )
     return pd.DataFrame(rows, columns=ITEM)

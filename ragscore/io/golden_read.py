@@ -78,7 +78,7 @@ def read_golden(
     """Read and check one golden file; `ragscore.load_golden` documents the arguments."""
     problems = Problems(path, strict)
     golden = golden_of(file_rows(path, problems), problems, absent_docs, catalogue)
-    problems.typos.warn()
+    problems.warn_of_typos()
     return golden
 
 
@@ -147,7 +147,7 @@ def read_row(
     query = _required(row, "query", as_text, "text", problems)
     if query is None:
         return None
-    problems.typos.check(row.values, KNOWN_FIELDS, row.line)
+    problems.check_names(row.values, KNOWN_FIELDS, row.line)
     fields = FieldReader(row.values, "", row.line, problems, lines=row.lines)
     targets = targets_of(fields)
     record: dict[str, Any] = {"query": query}
@@ -364,7 +364,7 @@ def with_levels(targets: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _anchor(reader: FieldReader, support: Any) -> dict[str, Any] | None:
     """Take the known fields of a support; any one of its snippets, which stay, is enough."""
-    reader.problems.typos.check(reader.values, SUPPORT_FIELDS, reader.line or 1)
+    reader.problems.check_names(reader.values, SUPPORT_FIELDS, reader.line or 1)
     path, grade = as_id(reader.pop("path", "rel_path")), reader.pop("grade")
     start, end, unit = reader.pop("start"), reader.pop("end"), reader.take("text", "span_unit")
     has_span = start is not None or end is not None

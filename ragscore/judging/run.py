@@ -191,10 +191,9 @@ class Judged(JudgedVerbs, Display):
             f"Judged: {plural(len(self.ledger), 'judgment')} ({states}); cost"
             f" {'unknown' if math.isnan(cost) else f'${cost:.4f}'}"
         )
-        failed = self.ledger.query("state == 'judge_failed'")["reason"]
         return [
             title,
-            *(f"First failure: {reason}" for reason in failed[:1]),
+            *("First failure: " + self.ledger.query("state == 'judge_failed'")["reason"][:1]),
             Table(self.counts(), limit=SHOWN_ROWS, way=".counts()"),
         ]
 
@@ -319,8 +318,10 @@ def judge(
             tuple(judges),
         )
 
-    cache = None if endpoint.call and cache == DEFAULT_CACHE else cache
-    with closing(Cache(cache)) as replies, judge_client(endpoint, replies, costs) as client:
+    with (
+        closing(Cache(None if endpoint.call and cache == DEFAULT_CACHE else cache)) as replies,
+        judge_client(endpoint, replies, costs) as client,
+    ):
         due = [one for one in judgments if one.state != "skipped"]
         try:
             _run_all(due, client, workers, progress)

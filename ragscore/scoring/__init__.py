@@ -15,7 +15,7 @@ FACE = {
     "metrics": "CRITERIA Metric MetricTable TABLE",
     "metrics.declaration": "ROUNDING spelling",
     "own": "with_own",
-    "policies": "Policies PolicyFields",
+    "policies": "Policies",
     "readings": "HARNESSES Harness READINGS Reading find_reading k_of_runs",
     "summary": "NO_VALUE STATISTICS Slicing add_columns chosen_columns metric_columns naturally"
     " score_rows slice_names slice_texts slices summarize with_saved",

@@ -2,21 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar
 
 from ragscore.frames.data import Golden, Results
 from ragscore.frames.errors import check_choice, check_known
 from ragscore.frames.ranking import TIES, collapse_hits, rank_hits, ranked_again
 from ragscore.scoring.targets import LEVELS
-
-
-class PolicyFields(TypedDict, total=False):
-    """Fields of `Policies` as keywords, for editors and type checkers."""
-
-    match: str
-    missing: str
-    collapse: str
-    ties: str
 
 
 @dataclass(frozen=True)

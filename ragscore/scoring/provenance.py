@@ -227,7 +227,7 @@ def judges_of_scores(results: Results) -> dict[str, Judges]:
              if TABLE.is_own(one) or TABLE.describe(one).family == "judged"}  # fmt: skip
     told = runs.set_index(runs["run_id"].astype("str"))[REPORTED]
     of_reports = {
-        run: {name: [{"judge": text} if pd.notna(text) else {}] for name in names}
+        str(run): {name: [{"judge": text} if pd.notna(text) else {}] for name in names}
         for run, text in told[told.index.isin(reported["run_id"])].items()
     }
     return of_reports | judges_by_criterion(results)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from ragscore.scoring.ids import join_notes, joined_by
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import CRITERIA, TABLE, Label, Metric, MetricTable
 from ragscore.scoring.metrics.needs import among
-from ragscore.scoring.policies import Policies, PolicyFields
+from ragscore.scoring.policies import Policies
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
 from ragscore.scoring.rows import STATES, Rows
 from ragscore.scoring.rules import READS_TEXT, Rule, rule_name
@@ -107,7 +107,7 @@ def score(
     *,
     rule: Rule | None = None,
     profile: str | Reading | None = None,
-    **policies: Unpack[PolicyFields],
+    **policies: str,
 ) -> pd.DataFrame:
     """Score runs against a golden set.
 
@@ -146,7 +146,8 @@ def score(
     """
     check_inputs(results, golden)
     results, golden = with_turns(results, golden)
-    found = scored(results, golden, metrics, rule=rule, profile=profile, **policies)
+    given = Policies.of(policies, find_reading(profile).policies)
+    found = scored(results, golden, metrics, rule=rule, profile=profile, policies=given)
     for note in found.notes:
         warn(note)
     return found.scores
@@ -162,7 +163,7 @@ def scored(
     policies: Policies | None = None,
     level: Level | None = None,
     is_outline: bool = False,
-    **fields: Unpack[PolicyFields],
+    **fields: str,
 ) -> Scored:
     """Return the scores, and all that is known of them; arguments as for `score`.
 
@@ -288,7 +289,6 @@ def _with_policies(
 ) -> pd.DataFrame:
     """Apply what missing and extra rows mean, and return the frame of scores."""
     absent, extra, empty = rows.state == 2, rows.state == 3, rows.reading.empty
-    has_absent, has_extra = absent.any(), extra.any()
     table: dict[str, Any] = {
         "run_id": categorical(rows.run, rows.results.responses["run_id"].dtype),
         "state": categorical(rows.state, STATE_DTYPE), "level": categorical(rows.used, LEVEL_DTYPE),
@@ -297,10 +297,10 @@ def _with_policies(
         family, values = label.metric.family, columns[label.text]
         if family == "ranking" and label.metric.base in empty:
             values = np.where(rows.vacuous, np.where(absent, 0.0, empty[label.metric.base]), values)
-        if has_absent and (policies.missing == "exclude" or family not in ("ranking", "success")):
+        if absent.any() and (policies.missing == "exclude" or family not in ("ranking", "success")):
             lost = 1.0 if policies.missing == "zero" and label.text == "failed" else np.nan
             values = np.where(absent, lost, values)
-        if has_extra and family != "operations":
+        if extra.any() and family != "operations":
             values = np.where(extra, np.nan, values)
         table[label.text] = values
     index = pd.Index(rows.query_ids, name="query_id")

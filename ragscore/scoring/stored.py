@@ -138,8 +138,8 @@ def scored_and_stored(
         is_something = scores[metric_columns(scores)].fillna(0).any()
         scores = scores.drop(columns=is_something.index[~is_something])
     mine = [one for one in own if one.name in wanted]
-    table = found.table.with_metrics(mine) if mine else found.table
-    return replace(found, scores=scores, table=table), wanted
+    both = found.table.with_metrics(mine) if mine else found.table
+    return replace(found, scores=scores, table=both), wanted
 
 
 def deciding_of(scores: pd.DataFrame, names: list[str], table: MetricTable) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from functools import partial, wraps
 from inspect import Parameter
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -36,7 +36,7 @@ from ragscore.frames.tables import SHOWN_ROWS, Table
 from ragscore.frames.verbs import RunStoreVerbs, takes
 from ragscore.io.run_write import run_description
 from ragscore.scoring.metrics import TABLE, MetricTable
-from ragscore.scoring.policies import Policies, PolicyFields
+from ragscore.scoring.policies import Policies
 from ragscore.scoring.provenance import check_provenance
 from ragscore.scoring.readings import READINGS, Reading, find_reading
 from ragscore.scoring.rows import STATES
@@ -150,7 +150,7 @@ class RunStore(RunStoreVerbs):
         text: int | None = None,
         rule: Rule | None = None,
         profile: str | None = None,
-        **policies: Unpack[PolicyFields],
+        **policies: str,
     ) -> list[str]:
         """Write every run, and its scores if there is a golden set.
 
@@ -416,7 +416,7 @@ class RunStore(RunStoreVerbs):
         rule: Rule | None = None,
         profile: str | Reading | None = None,
         allow_different: bool | str | list[str] = False,
-        **policies: Unpack[PolicyFields],
+        **policies: str,
     ) -> pd.DataFrame:
         """Return stored scores; with a golden set, new ones of the stored hits.
 

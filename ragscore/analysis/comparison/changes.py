@@ -87,7 +87,7 @@ def flips(
     scale. The limits stand beside, as `bad` and `good`.
     """
     if metrics is None:
-        metrics = [name for name in first if not declared.label_of(name).is_ranking]
+        metrics = [name for name in map(str, first) if not declared.label_of(name).is_ranking]
     limits = {name: found for name in metrics if (found := limits_of(declared.describe(name)))}
     rows = value_changes(first[[*limits]], second[[*limits]], declared)
     told = rows["metric"].tolist()
@@ -96,8 +96,8 @@ def flips(
     before, after = (sign * rows[side].to_numpy() for side in ("baseline", "candidate"))
     has_flipped = np.minimum(before, after) < sign * bad
     has_flipped &= np.maximum(before, after) >= sign * good
-    rows = rows.drop(columns="delta").assign(bad=bad, good=good)
-    return rows[has_flipped].reset_index(drop=True)
+    rows = rows.drop(columns="delta").assign(bad=bad, good=good)[has_flipped]
+    return rows.reset_index(drop=True)
 
 
 def largest_changes(

@@ -76,25 +76,17 @@ def compare_runs(
     scores
         Rows of both runs as `rs.score` made them at this match level, with columns of your own if
         there are any.
-    metrics
-        Columns of the scores for `deltas`; by default all.
     profile
         Another harness's conventions for aggregates, outcomes and JSON. It has match levels and
         policies of its own, and may want values of the config to agree
-        (`HarnessComparison.must_agree`), the chatbot's judge and eval set: component
-        judge_fingerprint, and golden.
+        (`HarnessComparison.must_agree`).
     primary
         The metrics that decide; by default those that are named, else those of the scores.
-    allow_different
-        Components of the provenance that may differ, or True or "all". Both runs are scored here
-        by the same golden set, so judges and result fields alone can differ.
     level
         Of each interval of the primary metrics; by default all of these two runs hold together.
     among
         The number of runs, where these two are of several, and the level at which the intervals of
         all their pairs hold together.
-    averaged
-        What is said of repeats that are averaged in the scores.
     policies
         What the scores were made by, else the profile's. With `collapse`, ranks, outcomes and
         targets are those of the shorter lists, too.
@@ -123,9 +115,8 @@ def compare_runs(
     if among is not None:
         beside = sides.deltas(deciding, among[1], deciding)
         wider = overall_word(aspects(beside, declared)["verdict"].tolist())
-    overlap = rank_overlap(pair, a, b).set_index("query_id")["rbo"]
-    rbo = changes.per_query["query_id"].map(overlap)
-    per_query = changes.per_query.assign(rbo=rbo).join(sides.states, on="query_id")
+    rbo = rank_overlap(pair, a, b).set_index("query_id")["rbo"].astype("float64")
+    per_query = changes.per_query.join(rbo, on="query_id").join(sides.states, on="query_id")
     recorded = recorded_parts(pair, changes._level.name)
     of_fields = check_recorded(recorded, table["metric"].tolist(), allow_different)
     if changes._harness and k != NO_CUT:

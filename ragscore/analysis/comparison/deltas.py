@@ -18,6 +18,7 @@ from ragscore.scoring.intervals import query_clusters, shared_only
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.primary import aspects_of
 from ragscore.scoring.rows import Rows
+from ragscore.scoring.summary import metric_columns
 from ragscore.stats import minimum_detectable
 from ragscore.stats.moments import sample, skewness
 from ragscore.stats.multiple import ALPHA, level_of_each
@@ -220,7 +221,7 @@ class Sides:
     ) -> "Sides":  # fmt: skip
         """Put the scores of two runs side by side."""
         held = scores.reset_index()
-        names = [name for name in scores if name not in ("run_id", "state", "level")]
+        names = metric_columns(scores)
         aligned = align(held, names, [*run_ids], declared)
         first, second = (aligned.frame(run_id) for run_id in run_ids)
         # scores that other tools stored have no row for a query that was not asked
@@ -231,7 +232,7 @@ class Sides:
         is_known = np.logical_not(np.isnan(aligned.values))
         is_lost = ~was_asked[:, [1]] | (has_failed[:, [1]] & ~is_known[:, 1])
         is_lost &= is_known[:, 0] & was_asked[:, [0]]
-        in_both = was_asked.all(axis=1)
+        in_both = np.asarray(was_asked.all(axis=1))
         clusters = query_clusters(rows.golden, first.index, cluster)
         of_baseline, of_candidate = expected_in(aligned, held, rows).sum(axis=0)
         return cls(
@@ -273,7 +274,7 @@ class Sides:
     def tails(self) -> pd.DataFrame:
         """One row per time or cost: 95th percentiles of both runs on the queries both have."""
         rows = []
-        for name in [one for one in self.first if self.declared.describe(one).is_timed]:
+        for name in [one for one in map(str, self.first) if self.declared.describe(one).is_timed]:
             is_known = self.first[name].notna() & self.second[name].notna()
             sides = (self.first.loc[is_known, name], self.second.loc[is_known, name])
             rows.append([name, *(side.quantile(0.95) for side in sides)])
