@@ -205,7 +205,7 @@ def redacted_logs(redactor: Redactor) -> Iterator[None]:
 
 def retry_after(value: str | None) -> float | None:
     """Return the seconds to wait; None where no number of them is said."""
-    return float(value) if value and re.fullmatch(r"\d+(\.\d+)?", value) else None
+    return float(value) if value and re.fullmatch(r"\d+(\.\d+)?|inf", value) else None
 
 
 @contextmanager
