@@ -113,8 +113,12 @@ def golden_of(
             for kind, found in parts.items():
                 records[kind] += found
     if twice:  # one error names all
-        told, line = f"there more than once: {', '.join(sorted(twice))}", max(twice.values())
-        problems.add(told, line=line, field="id", allowed="ids must be unique")
+        problems.add(
+            f"there more than once: {', '.join(sorted(twice))}",
+            line=max(twice.values()),
+            field="id",
+            allowed="ids must be unique",
+        )
     records["targets"] = with_levels(records["targets"])
     frames = {
         name: from_records(records[name], name).drop_duplicates(ignore_index=True)
@@ -267,8 +271,11 @@ def check_catalogue(targets: pd.DataFrame, catalogue: pd.DataFrame, problems: Pr
             if unknown := sorted({*expected[~is_known]}):
                 found[name] = f"{plural(len(unknown), what)} ({', '.join(unknown)})"
     if found:
-        told = f"not in the catalogue: {', '.join(found.values())}"
-        problems.add(told, field=", ".join(found), allowed="ids of the catalogue")
+        problems.add(
+            f"not in the catalogue: {', '.join(found.values())}",
+            field=", ".join(found),
+            allowed="ids of the catalogue",
+        )
 
 
 def _plain(value: Any) -> Any:
