@@ -143,10 +143,7 @@ def common_length(left: list[str], right: list[str]) -> int:
     return len(left) - row.bit_count()
 
 
-literal = Family("answers", where="due", reads="responses.answer")
-
-
-@literal(
+@metric(
     "key_facts_literal",
     "key facts whose words stand in the answer, in lower case and without punctuation / all"
     " of them",
