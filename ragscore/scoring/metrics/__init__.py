@@ -12,7 +12,7 @@ __all__ = ["CRITERIA", "TABLE", "Label", "Metric", "MetricTable", "metrics", "ow
 
 _ORDER = (
     ranking.metric, ranking.whole, operations.success, answers.metric, citations.metric,
-    judged.metric, operations.refusals, citations.named, citations.scope,
+    judged.metric, operations.refusals, citations.named, citations.scope, answers.literal,
     operations.operation,
 )  # fmt: skip
 TABLE = MetricTable([one for family in _ORDER for one in family])

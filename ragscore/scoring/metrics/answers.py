@@ -143,7 +143,10 @@ def common_length(left: list[str], right: list[str]) -> int:
     return len(left) - row.bit_count()
 
 
-@metric(
+literal = Family("answers", where="due", reads="responses.answer")
+
+
+@literal(
     "key_facts_literal",
     "key facts whose words stand in the answer, in lower case and without punctuation / all"
     " of them",
