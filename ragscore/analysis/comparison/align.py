@@ -19,7 +19,7 @@ from ragscore.scoring.explain import expected
 from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.rows import Rows
-from ragscore.scoring.summary import KEYS, chosen_columns, score_rows
+from ragscore.scoring.summary import chosen_columns, score_rows
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def align(
     if metrics is None:
         names = TABLE.headline(name for name in names if scores[name].notna().any())
     rows = scores if "query_id" in scores else scores.reset_index()
-    check_known(KEYS, rows, "scores", "column", "a frame of rs.score, not of")
+    check_known(("run_id", "query_id"), rows, "scores", "column", "a frame of rs.score, not of")
     if "state" in rows:
         rows = rows[rows["state"].ne("extra").to_numpy()]
     known = rows[[name for name in ("run_id", "system") if name in rows]].drop_duplicates("run_id")
