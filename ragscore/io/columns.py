@@ -416,13 +416,17 @@ def _refuse_other_side(roles: Columns, fields: Mapping[str, Any], side: str, whe
             )  # fmt: skip
 
 
-def inner_roles(hit: Mapping[str, Any], role: str) -> Columns:
-    """Return role -> field of a hit that is a mapping; a bare `id` has the given role."""
+def inner_roles(hit: Mapping[str, Any], role: str, beside: str = "score") -> Columns:
+    """Return role -> field of a hit or label that is a mapping; a bare `id` has the given role.
+
+    `beside` is the role of the numbers of its side.
+    """
     plain = {plain_name(name): name for name in hit}
+    known = _KNOWN["results"] | {"grade": _KNOWN["golden"]["grade"]}
     roles: Columns = {
-        name: plain[known[0]]
-        for name in (*ID_ROLES, "rank", "score", "text")
-        if (known := [one for one in _KNOWN["results"][name] if one in plain and one != "id"])
+        name: plain[first[0]]
+        for name in (*ID_ROLES, "rank", beside, "text")
+        if (first := [one for one in known[name] if one in plain and one != "id"])
     }
     if "id" in plain and not roles.keys() & {*ID_ROLES}:
         roles[role] = plain["id"]

@@ -338,6 +338,10 @@ RESULTS = {
             ("score", [3, 2, 1]),
         )
     },
+    "several ids in a text": (
+        pd.DataFrame({"qid": ["1", "2"], "retrieved_ids": ["a", "b;c"]}),
+        {"refused": [":2: retrieved_ids", "str.split"]},
+    ),
     "an id that is a mapping": (
         [{"query_id": {"a": 1}, "query": "x", "doc_id": "d1"}],
         {"refused": [":1: query_id"]},
@@ -365,6 +369,13 @@ LABELS = {
             ("-1", [1, -1], [1]),
         )
     },
+    **{
+        f"several ids in a text, by {name}": (
+            pd.DataFrame({"qid": ["1", "2"], "relevant_ids": ["a", mark.join("bc")]}),
+            {"refused": [":2: relevant_ids", "str.split"]},
+        )
+        for name, mark in {"semicolon": ";", "bar": "|", "comma": ", "}.items()
+    },
     "a number of each query": (
         pd.DataFrame({"qid": ["1", "1", "2"], "docno": ["a", "b", "a"], "hops": [1, 1, 2]}),
         {"targets": [("1", "a", 1), ("1", "b", 1), ("2", "a", 1)]},
@@ -374,6 +385,23 @@ LABELS = {
         {"targets": [("1", "a", 2), ("1", "b", 0)]},
     ),
     "grades by id": ([{"qid": "1", "relevant": {"a": 2}}], {"targets": [("1", "a", 2)]}),
+    "grades in objects": (
+        [
+            {
+                "qid": "1",
+                "relevant": [{"doc_id": "a", "relevance": 3}, {"doc_id": "b", "relevance": 0}],
+            }
+        ],
+        {"targets": [("1", "a", 3), ("1", "b", 0)]},
+    ),
+    "a number in objects": (
+        [{"qid": "1", "relevant": [{"doc_id": "a", "gain": 3}, {"doc_id": "b", "gain": 1}]}],
+        {
+            "refused": ["relevant.gain holds 3, 1"],
+            "columns": {"grade": "relevant.gain"},
+            "targets": [("1", "a", 3), ("1", "b", 1)],
+        },
+    ),
     "grades in a list": (
         [{"qid": "1", "relevant": ["a", "b"], "grades": [1, 3]}],
         {"targets": [("1", "a", 1), ("1", "b", 3)]},
