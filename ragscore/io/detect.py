@@ -245,7 +245,7 @@ def choose_format(
     fitting = [one for one in formats if sure[one.name] == max(sure.values()) > 0]
     lines = [one for names, one in NOT_READ.items() if seen.has(*names.split())]
     if not fitting and not lines:
-        is_table = seen.kind == "frame" or (seen.keys and seen.kind in TABLES)
+        is_table = seen.kind in ("frame", "yaml") or (seen.keys and seen.kind in TABLES)
         fitting = [one for one in formats if one.may_be(seen)] or [table] * bool(is_table)
     if len(fitting) == 1:
         return fitting[0]

@@ -35,6 +35,7 @@ from ragscore.io.columns import (
     METRIC_ROLES,
     Columns,
     called,
+    check_columns,
     inner_roles,
     resolve,
 )  # fmt: skip
@@ -181,7 +182,10 @@ def roles_of(table: Table, columns: Columns | None, side: str) -> Columns:
                 allowed = f"one id, or {LIST_ALLOWED}, as frame[{name!r}].str.split(...) makes it"
                 Cells(Problems(table.name, True), table.lines).report(column, is_packed, allowed)
         return roles
-    return table.roles | {role: one for role, one in (columns or {}).items() if one is not None}
+    stated = {role: one for role, one in (columns or {}).items() if one is not None}
+    outer = {role: str(one).partition(".")[0] for role, one in stated.items()}
+    check_columns(outer, table.fields, side, table.name)
+    return table.roles | stated
 
 
 _PACKED = r"[^\s;|,]+([;|,] ?[^\s;|,]+)+"

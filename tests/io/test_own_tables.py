@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from tests.messages import warned
+from tests.messages import refused, warned
 
 Q = {"id": 7, "question": "how to merge?"}
 ASKED = {"qid": "q0", "question": "what is 0?"}
@@ -182,6 +182,10 @@ RESULTS = {
         {"docs": ["12", "7", "3", "9"], "calls": [1, 1, 2, 2], "scores": []},
     ),
     "three ids a call": ({"q1": [[1, 2, 3], [4, 5, 6]]}, {"calls": [1, 1, 1, 2, 2, 2]}),
+    "calls as JSON": (
+        [{"qid": "1", "retrieved": ['["a"]', '["b", "c"]']}],
+        {"docs": ["a", "b", "c"], "calls": [1, 2, 2]},
+    ),
     "calls in records": ([{"qid": "1", "retrieved": [["a"], ["b", "c"]]}], {"calls": [1, 2, 2]}),
     "an id and a fraction": (
         {"q1": [("a", 0.5), ("b", 0.75)]},
@@ -639,3 +643,25 @@ def test_ids_of_texts_stay_where_the_golden_set_has_them():
         rs.load_results(run), rs.load_golden([{"question": "why?", "gold_ids": ["a"]}])
     )
     assert found["hit@1"].tolist() == [1]
+
+
+def test_a_path_that_no_column_holds_is_refused_for_dicts_too():
+    replies = {"q1": {"hits": {"hits": [{"_id": "a", "_source": {"doc": "d"}}]}}}
+    with refused("no column '_source' for doc_id; there are query_id, hits", field="columns"):
+        rs.load_results(replies, columns={"doc_id": "_source.doc"})
+    found = rs.load_results(replies, columns={"doc_id": "hits.hits.hits._source.doc"})
+    assert found.hits["doc_id"].tolist() == ["d"]
+
+
+YAML = """version: 1
+cases:
+  - {id: 001, question: a?, wanted: [010, 7]}
+  - {id: q2, question: b?, wanted: [x]}
+"""
+
+
+def test_a_list_in_a_yaml_file_is_read_by_columns_with_its_spelling(tmp_path):
+    (tmp_path / "own.yaml").write_text(YAML)
+    golden = rs.load_golden(tmp_path / "own.yaml", columns={"doc_id": "wanted"})
+    assert golden.queries["query_id"].tolist() == ["001", "q2"]
+    assert golden.targets["doc_id"].tolist() == ["010", "7", "x"]
