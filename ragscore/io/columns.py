@@ -243,8 +243,6 @@ def resolve(
         returned = [role for role in ROLES["results"] if role not in _QUERY]
         if "query_id" not in roles or called(fields, "results", *returned):
             raise unsettled(fields, roles, side, where, kind)
-    if not {*ID_ROLES} & given.keys():
-        _refuse_other_side(roles, fields, side, where)
     for role in roles.keys() - given.keys():
         _ask(role, roles, fields, side, where)
     return {role: roles[role] for role in (*ROLES[side], *roles) if role in roles}
@@ -296,9 +294,7 @@ def _fits(role: str, column: str, value: Any) -> bool:
     if role in _KINDS and kind_of(value) not in _KINDS[role]:
         return False
     items = found if isinstance(found := nested(value), list) else []
-    if (
-        role in ID_ROLES and items and isinstance(items[0], dict)
-    ):  # else they are texts, or the like
+    if role in ID_ROLES and items and isinstance(items[0], dict):  # else they are texts
         return bool({*ID_ROLES} & inner_roles(items[0], "doc_id").keys())
     if role == "citations":  # accepted answers are texts with blanks
         return not any(isinstance(one, str) and " " in one.strip() for one in items)
@@ -312,7 +308,15 @@ def _ask(role: str, roles: Columns, fields: Mapping[str, Any], side: str, where:
     texts = [one for one in values if isinstance(one, str)] if isinstance(values, list) else []
     tells = roles.keys() - {"query_id", "query"}
     has_bare_id = plain_name(roles.get("query_id", "")) == "id" and "query" not in roles
+    other, looks, taken, own, marks = _OTHER[side]
+    mark = next((one for one in fields if plain_name(one) in marks), None)
     questions: list[tuple[bool, str, Columns, str]] = [
+        (  # hits as labels, or labels as hits: every score would be 1, or none mean anything
+            is_id and mark is not None and name in _ANY_IDS and not own & roles.keys(),
+            f"{mark} beside {column} looks like {looks}",
+            {role: column},
+            f"to take them as {taken}; rs.load_{other} takes them as what they look like",
+        ),
         (
             is_id and any(kind_of(one) == "long" for one in texts),
             f"{column} holds texts where ids are looked for, such as {_short(texts[:1])[1:-1]}",
@@ -395,25 +399,6 @@ _METRIC = re.compile(
     r"([@_. -]?(at)?_?\d+)?",
     re.IGNORECASE,
 )
-
-
-def _refuse_other_side(roles: Columns, fields: Mapping[str, Any], side: str, where: str) -> None:
-    """Refuse hits as labels and labels as hits: every score would be 1, or none mean anything.
-
-    Ids that are called as ids are everywhere belong to the side that the other columns tell.
-    """
-    ids = {role: roles[role] for role in ID_ROLES if role in roles}
-    other, looks, taken, own, marks = _OTHER[side]
-    if not ids or own & roles.keys() or any(plain_name(o) not in _ANY_IDS for o in ids.values()):
-        return
-    for name in fields:
-        if plain_name(name) in marks:
-            raise DataError(
-                f"{name} beside {', '.join(ids.values())} looks like {looks}",
-                file=where, field="columns", columns=dict([*ids.items()][:1]),
-                allowed=f"to take them as {taken}; rs.load_{other} takes them as what they look"
-                " like",
-            )  # fmt: skip
 
 
 def inner_roles(hit: Mapping[str, Any], role: str, beside: str = "score") -> Columns:

@@ -260,9 +260,6 @@ def choose_format(
     raise DataError(found, file=seen.path, field="format", allowed=allowed)
 
 
-DELIMITERS = ",\t;|"
-
-
 def first_cells(text: str) -> list[str]:
     """Return the cells of a table's first line; none where CSV can't be read."""
     with suppress(csv.Error, StopIteration):
@@ -273,4 +270,4 @@ def first_cells(text: str) -> list[str]:
 def delimiter_of(text: str) -> str:
     """Return what separates the cells of a table's first line: comma, tab, semicolon or bar."""
     header = next((line for line in text.lstrip("\ufeff").splitlines() if line.strip()), "")
-    return max(DELIMITERS, key=header.count)
+    return max(",\t;|", key=header.count)

@@ -165,8 +165,7 @@ def text_lines(path: Path) -> Iterator[str]:
         As `read_text`; or a line is too long.
     """
     for begin, block in line_blocks(path):
-        lines = lines_of(block, path, begin)
-        yield from lines[:-1] if block.endswith(b"\n") else lines
+        yield from lines_of(block.removesuffix(b"\n"), path, begin)
 
 
 def line_blocks(path: Path) -> Iterator[tuple[int, bytes]]:

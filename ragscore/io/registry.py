@@ -323,9 +323,12 @@ def save(
     name = of_ending.get(ending) if format is None else format
     if not isinstance(name, str) or name not in formats:
         told = f"{path} doesn't tell the format" if format is None else f"format {excerpt(name)}"
-        allowed = f"format=, {nearest(name, formats)}; or a path that ends in"
-        allowed = f"{allowed} {', '.join(of_ending)}"
-        raise DataError(told, field="format", allowed=allowed)
+        raise DataError(
+            told,
+            field="format",
+            allowed=f"format=, {nearest(name, formats)}; or a path that ends in"
+            f" {', '.join(of_ending)}",
+        )
     write: Any = formats[name].write
     known = dict([*signature(write).parameters.items()][2:])  # after the data and the path
     options_of(name, options, known)

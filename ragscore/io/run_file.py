@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.data import KINDS, DataError, Results, empty, from_records
-from ragscore.frames.errors import name_list, warn
+from ragscore.frames.errors import warn
 from ragscore.frames.schema import BESIDE, FIELDS
-from ragscore.frames.typing import Codes, Flags
+from ragscore.frames.typing import Flags
 from ragscore.io.files import line_blocks, lines_of, read_text
 from ragscore.io.formats.fields import json_object
 from ragscore.io.run_records import (
@@ -158,7 +158,7 @@ def read_per_query(path: Path, strict: bool) -> Results:
     reader = _Records(columns_of, problems)
     for _ in reader.blocks(path):
         pass
-    problems.typos.warn()
+    problems.warn_of_typos()
     return reader.results(run, **_judgments(path, run, problems))
 
 
@@ -192,7 +192,7 @@ def _run(path: Path, problems: Problems) -> dict[str, Any]:
     except DataError as error:
         faults.add(error.found, line=error.line, field=error.field, allowed=error.allowed)
     run = run_record({**named, **described}, run_json, lines=lines, problems=faults)
-    faults.typos.warn()
+    faults.warn_of_typos()
     return run
 
 
@@ -209,7 +209,7 @@ def run_record(
     """
     reader = FieldReader(described, "", None, problems or Problems(file, strict=True), lines=lines)
     for name in described:
-        reader.problems.typos.check([name], RUN_NAMES, reader.lines.get(name, 1))
+        reader.problems.check_names([name], RUN_NAMES, reader.lines.get(name, 1))
     if (run_id := as_id(reader.pop("run_id"))) is None:
         has_id = "run_id" in described
         raise DataError(
@@ -271,7 +271,7 @@ def load_pieces(path: str | os.PathLike[str], *, strict: bool = True) -> Iterato
             counts["n_queries"] += len(responses["query_id"])
             counts["n_failed"] += len(error) - error.null_count
         parts.clear()
-    problems.typos.warn()
+    problems.warn_of_typos()
     beside = _judgments(file, run, problems) | {"problems": problems.frame(run["run_id"])}
     reader = _Records(columns_of, Problems(file, strict=False))
     reader.faults.notes = whole.faults.notes
@@ -305,13 +305,18 @@ class _Records(Reader):
     def frames(self, run_id: str | None = None) -> dict[str, pd.DataFrame]:
         """Return the frames, with what answers imply about refusals."""
         frames = super().frames(run_id)
+        responses = frames["responses"]
         for name in RUN_FIELDS:
-            found = frames["responses"].get(f"x_{name}", pd.Series()).dropna().unique()
-            if len(found) > 1:
+            known = responses.get(f"x_{name}", pd.Series(dtype=object)).dropna()
+            is_other = known.ne(known.iloc[0]).to_numpy() if len(known) else np.zeros(0, bool)
+            if is_other.any():
+                other = int(is_other.argmax())
+                found = f"found {describe(known.iloc[other])} after {describe(known.iloc[0])}"
+                line = self.lines[(responses["query_id"].loc[known.index].iloc[other],)]
                 allowed = "one run in a file; format='table' reads several"
-                self.problems.add(f"found {name_list(found)}", field=name, allowed=allowed)
+                self.problems.add(found, line=line, field=name, allowed=allowed)
         is_stated = self.faults.notes == {STATED}
-        frames["responses"] = with_refusals(frames["responses"], is_stated)
+        frames["responses"] = with_refusals(responses, is_stated)
         return frames
 
     def results(self, run: dict[str, Any], **others: pd.DataFrame) -> Results:
@@ -373,7 +378,7 @@ def _hits(record: Level) -> Frames:
 def _citations(answer: Level) -> Frames:
     cited, row, _ = answer.items("citations")
     cited.check_names(CITATION_NAMES)
-    citations = {"position": positions(row)} | cited.columns(CITATION)
+    citations = {"position": pa.array(places(row))} | cited.columns(CITATION)
     _take_span(cited, citations)
     cited.extras(citations)
     return [("citations", row, citations)]
@@ -443,11 +448,6 @@ def implied_refusals(responses: pd.DataFrame) -> pd.Series:
     grounded = responses.get("grounded", unknown)
     answer = responses.get("answer", unknown.astype("str"))
     return (~grounded).mask(answer.str.strip().eq("") & grounded.isna(), True)
-
-
-def positions(row: Codes) -> pa.Array:
-    """Return the place of each citation of an answer, from 1, without those that were faults."""
-    return pa.array(places(row).astype(np.int32))
 
 
 def none_cited(lists: Values) -> pa.Array:

@@ -158,7 +158,7 @@ class Level:
         """Record the names of fields that resemble a known one."""
         for name, values in self.fields.items():
             if (stated := is_stated(values)).any():
-                self.faults.typos.check([name], known, int(self.lines[stated].min()))
+                self.faults.check_names([name], known, int(self.lines[stated].min()))
 
     def values(self, name: str) -> Values:
         """Return the values of a field, which may be absent."""

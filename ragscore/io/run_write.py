@@ -287,7 +287,8 @@ def _with_spans(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
         spans[name] = spans[name].astype(object).where(spans[name].notna(), frame[name])
     if kind == "citations" and "path" in frame:  # beside the citation's only where it differs
         spans["path"] = path.where(cited.isna() | other.notna())
-    return frame.assign(**spans)
+    said = {name: one for name, one in spans.items() if name in frame or one.notna().any()}
+    return frame.assign(**said)
 
 
 def run_description(runs: pd.DataFrame) -> dict[str, Any]:

@@ -240,10 +240,10 @@ def test_a_run_without_scores_or_with_several_kinds_has_no_curve_and_says_so(loa
     no_score = [record("a1", [hit("c", "d", 1, retrieval={})], answer=answer("yes"))]
     kinds = [asked("a1", "yes", "d", 0.9), asked("a2", "no", "d", 14.0, kind="bm25")]
     scores, golden, results = load(RUN, no_score, kinds)
-    with warned("C", "kinds", "B", "score"):
+    with warned("B, C", "scores", "kinds"):
         found = curves_of(scores, golden, results)
     assert set(found.curve["run_id"]) == {"A"}
-    with warned("B", "score"):
+    with warned("B", "scores"):
         none = curves_of(scores[scores["run_id"] == "B"], golden, results.select("B"))
     assert none.curve.empty and none.areas.empty
     assert none.curve.columns.equals(found.curve.columns)

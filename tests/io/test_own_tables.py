@@ -436,8 +436,12 @@ LABELS = {
         {"targets": [("q", "d", 2), ("p", "e", 1)]},
     ),
     "alternatives": (
-        [{"qid": "1", "retrieval_gt": [["a", "b"], ["c"]]}],
+        [{"query_id": "1", "query": "?", "expected_doc_ids": [["a", "b"], ["c"]]}],
         {"targets": [("1", "a", 1), ("1", "b", 1), ("1", "c", 1)]},
+    ),
+    "alternatives under a name that isn't ours": (
+        [{"qid": "1", "retrieval_gt": [["a", "b"], ["c"]]}],
+        {"refused": [":1: retrieval_gt", '["a", "b"]']},
     ),
     "an empty list of documents": (
         [

@@ -74,6 +74,11 @@ def test_judgments_of_parts_and_repeats_make_one_value(judged, golden, name, par
     assert found == ({} if expected is None else {"q1": pytest.approx(expected)})
 
 
+def test_results_without_judgments_have_no_judged_values(pair):
+    scores = rs.score(*pair, ["faithfulness", "judge_failed"])
+    assert scores.iloc[:, 3:].isna().all(axis=None)
+
+
 def test_what_is_not_measurable_is_left_out_of_the_mean(judged, golden):
     # SEEDS F.5.10: RAGAS values 1, .5 and not measurable -> n 2, mean .75
     values = [("q1", "", 1), ("q2", "a", 1), ("q2", "b", 0), ("q3", "", None)]

@@ -282,6 +282,17 @@ def test_the_level_is_predicate_where_nothing_else_is_expected(load):
         rs.score(results, golden, match="chunk")
 
 
+def test_a_summary_expects_the_questions_that_have_predicates(load):
+    questions = [
+        {"query": "a", "expected_source_keys": ["k"]}, {"query": "b", "expected_empty": True},
+        {"query": "c", "must_not_contain_source_keys": ["x"]},
+    ]  # fmt: skip
+    of = load(questions, [said("a", [found(1, "k")])])
+    with warned("2", "missing"):
+        summary = rs.evaluate(*of, ["mrr", "passed"]).summary()[["metric", "n", "n_expected"]]
+    assert summary.to_numpy().tolist() == [["mrr", 1, 1], ["passed", 1, 3]]
+
+
 def test_runs_are_compared_by_predicate(load):
     questions = [
         {"query": "a", "expected_source_keys": ["k", "l"]},

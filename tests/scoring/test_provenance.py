@@ -125,7 +125,6 @@ def is_refused(store, component, *named, columns=None):
     [
         ({}, "golden", (1, 3, "relabelled")),
         ({"match": "doc"}, "rule", ("chunk", "by_chunk", "doc", "by_doc")),
-        ({"missing": "zero"}, "policies", ("missing", "exclude", "zero")),
     ],
 )
 def test_stored_scores_by_different_rulers_are_refused(runs, how, component, named):

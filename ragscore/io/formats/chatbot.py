@@ -34,7 +34,7 @@ from ragscore.io.formats.fields import (
     written_rows,
 )
 from ragscore.io.golden_read import TAG_FIELDS, golden_of
-from ragscore.io.run_file import none_cited, positions
+from ragscore.io.run_file import none_cited
 from ragscore.io.run_records import (
     Fields,
     Frames,
@@ -241,7 +241,7 @@ def _columns(case: Level) -> Frames:
     if "references" in case.fields:
         responses["n_citations"] = none_cited(case.fields["references"])
     cited, row, _ = case.items("references")
-    citations = {"position": positions(row)} | cited.columns(REFERENCE)
+    citations = {"position": pa.array(places(row))} | cited.columns(REFERENCE)
     cited.extras(citations)
     frames.append(("citations", row, citations))
     for name in ("latency", "abstention", "retrieval_metrics", "cost"):
@@ -459,7 +459,7 @@ def read_chatbot_golden(
             values["answerable"] = True
         rows.append(Row(values, row.line, row.lines))
     golden = golden_of(golden_rows(rows, ROW_FIELDS), problems, absent_docs, catalogue)
-    problems.typos.warn()
+    problems.warn_of_typos()
     return golden
 
 

@@ -86,7 +86,7 @@ def _run(
             value = READ["number"](value, f"{field}.{metric}", line, problems)
             reported.append({"run_id": run["run_id"]} | aggregate(metric, value, known, name, k))
     results = results_of(run, rows, problems)
-    problems.typos.warn()
+    problems.warn_of_typos()
     return replace(results, reported=from_records(reported, "reported")) if reported else results
 
 

@@ -35,7 +35,7 @@ from ragscore.io.golden_read import (
 )
 from ragscore.io.run_records import Fields, Frames, Level, Reader, is_stated
 from ragscore.io.run_write import mappings_by, metadata_column
-from ragscore.io.source import Problems, Row, Typos, as_id, as_text, json_rows
+from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import READ, cells, grouped, objects_of, row_dicts
 
 # Values of an outcome
@@ -70,10 +70,10 @@ FIELDS = frozenset(("query_id", "retriever", "k", "hits", *RESPONSE, *WRITTEN))
 def read_retrievers(path: Path, strict: bool) -> Results:
     """Read every run of a file, in the order in which its retrievers appear."""
     problems = Problems(path, strict)
-    records = _Records(problems.typos)
+    records = _Records()
     reader = Reader(records.columns, problems, KEYS, ONCE)
     reader.read(records.rows(path, reader.faults))
-    problems.typos.warn()
+    problems.warn_of_typos()
     most: dict[str, int] = {}
     for n_by_text in records.n_by_text.values():
         most |= {key: max(n, most.get(key, 0)) for key, n in n_by_text.items()}
@@ -103,7 +103,6 @@ class _Records:
         How many records say that there were hits, and hold none.
     """
 
-    typos: Typos
     ks: dict[str, int] = field(default_factory=dict)
     n_by_text: dict[str, dict[str, int]] = field(default_factory=dict)
     n_bare: int = 0
@@ -112,7 +111,7 @@ class _Records:
         """Yield the records, each with an id: a text that is repeated is numbered."""
         for row in json_rows(path, faults):
             values, line = row.values, row.line
-            self.typos.check(values, FIELDS, line)
+            faults.check_names(values, FIELDS, line)
             key, retriever = query_key(values.get("query")), as_id(values.get("retriever"))
             is_told = any(
                 values.get(name) not in (None, {}) for name in ("hits", "error", *OUTCOMES)
@@ -289,7 +288,7 @@ def read_predicates(
         values = {name: value for name, value in row.values.items() if value is not None}
         rows.append(Row(values | {"id": numbered(key, n_by_text)}, row.line))
     golden = golden_of(golden_rows(rows, ROW_FIELDS, OWN_FIELDS), problems, "unlabelled", None)
-    problems.typos.warn()
+    problems.warn_of_typos()
     _warn_of_repeats(path, n_by_text)
     is_judge = golden.checks["kind"].isin(["expected_empty", "forbidden_source_key"])
     judged = pd.concat([golden.targets["query_id"], golden.checks.loc[is_judge, "query_id"]])

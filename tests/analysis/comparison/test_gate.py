@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import hit, record
-from hypothesis import given
+from conftest import EXAMPLES, hit, record
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
@@ -20,10 +20,7 @@ from ragscore.cli import main
 from tests.compared import compare_runs
 from tests.messages import refused, says
 
-METRICS = [
-    "hit@1", "hit@3", "hit@5", "mrr", "mrr@10", "ndcg@10", "passed", "failed", "empty",
-    "latency_ms", "refusal_correct",
-]  # fmt: skip
+METRICS = ["hit@5", "mrr", "ndcg@10", "failed", "empty", "latency_ms"]
 FOUND, MISSED, FELL = [hit("c", "d", 1)], [hit("x", "y", 1)], [hit("x", "y", 1), hit("c", "d", 2)]
 FAILURES = ["verdict", "candidate", "max_drop", "n"]
 
@@ -225,9 +222,10 @@ def test_what_cannot_be_evaluated_stops_a_gate_that_requires_it(compared):
         (None, {"max_failed": "none"}, "max_failed", ["max_failed"]),
     ],
 )
-def test_a_slip_is_an_error_and_no_pass(compared, asked, how, field, named):
+def test_a_slip_is_an_error_and_no_pass(asked, how, field, named):
+    cmp = stored([("a", "q0"), ("b", "q0")], 1.0)
     with refused(*named, field=field):
-        gate(compared(runs(FOUND), runs(FOUND)), asked, **how)
+        gate(cmp, asked, **how)
 
 
 def test_the_command_line_says_it_by_its_exit_status(write_golden, write_run, capsys):
@@ -312,6 +310,7 @@ def test_a_build_reads_the_verdicts_in_junit(compared, undecided, kind):
     says(gate(cmp, asked).to_junit(), "0.01", "-0.05")
 
 
+@settings(max_examples=-(-EXAMPLES // 2))
 @given(
     st.lists(st.integers(-3, 3), min_size=3, max_size=20),
     st.sampled_from(["threshold", "interval"]),

@@ -85,24 +85,25 @@ def test_each_component_of_the_provenance_breaks_the_line(metric, sides, chunker
 
 
 @pytest.mark.parametrize(
-    ("metric", "other"),
+    ("metric", "others", "segments"),
     [
-        ("mrr@10", scoring(metric_versions={"mrr@k": 1, "hit@k": 9})),
-        ("mrr@10", scoring(judge_fingerprint={})),
-        ("mrr@10", SCORING | RELABELLED),  # by their content labels are the same: notes changed
-        ("faithfulness", judged(temperature=0.0001)),
-        ("mrr@10", scoring(fields={"hits.text": True, "chunks": False})),
-        ("mrr@10", {}), ("mrr@10", SCORING | {"policies": {"missing": "zero", "match": "chunk"}}),
-        ("latency_ms", SCORING | {"level": "doc", "rule": "by_doc"}),
+        ("mrr@10", [scoring(metric_versions={"mrr@k": 1, "hit@k": 9})], [1, 1]),
+        ("mrr@10", [scoring(judge_fingerprint={})], [1, 1]),
+        # by their content labels are the same: notes changed
+        ("mrr@10", [SCORING | RELABELLED], [1, 1]),
+        ("faithfulness", [judged(temperature=0.0001)], [1, 1]),
+        ("mrr@10", [scoring(fields={"hits.text": True, "chunks": False})], [1, 1]),
+        ("mrr@10", [{}], [1, 1]),
+        ("mrr@10", [SCORING | {"policies": {"missing": "zero", "match": "chunk"}}], [1, 1]),
+        ("latency_ms", [SCORING | {"level": "doc", "rule": "by_doc"}], [1, 1]),
+        # a run that states nothing doesn't hide a change
+        ("mrr@10", [{}, SCORING | {"level": "doc"}], [1, 1, 2]),
     ],
-)  # fmt: skip
-def test_what_is_unknown_or_beside_the_metric_breaks_nothing(metric, other):
-    assert parted(metric, SCORING, other)["segment"].tolist() == [1, 1]
-
-
-def test_a_run_that_states_nothing_does_not_hide_a_change():
-    found = parted("mrr@10", SCORING, {}, SCORING | {"level": "doc"}, chunkers=["c", None, "c"])
-    assert found["segment"].tolist() == [1, 1, 2]
+)
+def test_what_is_unknown_or_beside_the_metric_breaks_nothing(metric, others, segments):
+    chunkers = ["c", None, "c"][: len(segments)]
+    found = parted(metric, SCORING, *others, chunkers=chunkers)
+    assert found["segment"].tolist() == segments
 
 
 def test_the_history_is_broken_where_labels_and_passages_change(table, store):
