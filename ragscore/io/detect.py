@@ -245,11 +245,12 @@ def choose_format(
     fitting = [one for one in formats if sure[one.name] == max(sure.values()) > 0]
     lines = [one for names, one in NOT_READ.items() if seen.has(*names.split())]
     if not fitting and not lines:
-        is_table = seen.kind in ("frame", "yaml") or (seen.keys and seen.kind in TABLES)
+        is_table = seen.kind == "frame" or (seen.keys and seen.kind in TABLES)
         fitting = [one for one in formats if one.may_be(seen)] or [table] * bool(is_table)
     if len(fitting) == 1:
         return fitting[0]
     allowed = f"pass format=, one of {', '.join(by_name)}"
+    allowed = "its records, by yaml.safe_load(text)" if seen.kind == "yaml" else allowed
     if fitting:
         found = f"fits {len(fitting)} formats: {', '.join(one.name for one in fitting)}"
     elif lines:

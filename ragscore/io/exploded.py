@@ -121,13 +121,10 @@ def _cell(cell: Any, is_ranked: bool) -> _Cell:
     An id with a fraction, or a text with a number, is a pair; other lists in a list are calls.
     """
     value = cell.tolist() if isinstance(cell, np.ndarray) else cell
-    is_plain = type(value) is list and (
-        not value or (isinstance(value[0], _SCALARS) and not str(value[0]).startswith(("[", "{")))
-    )
+    is_plain = type(value) is list and (not value or isinstance(value[0], _SCALARS))
     are_numbers = type(value) is dict and _are_numbers(value)
     if not (is_plain or are_numbers):
         value = hits_of(value) if is_ranked else nested(plain_cell(value))
-        value = [*map(nested, value)] if isinstance(value, list) else value
     if isinstance(value, dict):
         ids, numbers = [*value], [*value.values()]
         if is_ranked and not (are_numbers or _are_numbers(value)):

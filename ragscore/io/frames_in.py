@@ -28,7 +28,7 @@ from ragscore.io.exploded import hits_of, response_hits
 from ragscore.io.files import read_bytes, read_parquet, read_text
 from ragscore.io.run_records import kinds_of
 from ragscore.io.source import Problems, Row, describe, json_fault, json_rows, parse_json
-from ragscore.io.values import plain, plain_cell, value_at
+from ragscore.io.values import plain_cell, value_at
 
 Source = Path | pd.DataFrame
 _PLAIN = {str, int, float, bool, list, dict}
@@ -152,20 +152,9 @@ def _content(path: Path, problems: Problems) -> Table | list[Row] | dict[str, An
         value = json_value(path)
         rows = json_records(value, problems)
         return value if rows and rows[0].values is value else rows
-    if kind == "yaml":
-        from ragscore.io.yaml_text import yaml_rows
-
-        rows = yaml_rows(read_text(path), path, problems)
-        return [replace(one, values=plain(one.values, _as_written)) for one in rows]
     if kind == "parquet":
         return arrow_table(read_parquet(path), str(path), kind)
     return _csv_table(path, problems)
-
-
-def _as_written(value: Any) -> Any:
-    """Return a number of YAML as text where Python writes it otherwise, such as an id 001."""
-    text = getattr(value, "text", value)
-    return value if text == str(value) else text
 
 
 def json_value(path: Path, allowed: str = "one JSON value") -> Any:

@@ -90,10 +90,9 @@ def _ask_for_grades(table: Table, roles: Columns, own: Iterable[pd.Series]) -> N
         return
     asked = table.column(query)
     if any(map(is_listed, ids.values())):  # the fields of objects may be grades
-        outer = roles[next(iter(ids))]
         items = exploded(ids, Cells(Problems(table.name, strict=False), table.lines), "grade")
         fields = items.columns.items() if "grade" not in items.columns else ()
-        own = [one.rename(f"{outer}.{name[2:]}") for name, one in fields if name[:2] == "x_"]
+        own = [one.rename(f"{one.name}.{name[2:]}") for name, one in fields if name[:2] == "x_"]
         asked = asked.take(items.row).reset_index(drop=True)
     for column in own:
         name, words = str(column.name), column.dropna().astype("str").str.strip().str.lower()

@@ -78,21 +78,18 @@ def _line(found: Any) -> int:
 
 
 def yaml_rows(text: str, path: Path, problems: Problems) -> Iterator[Row]:
-    """Yield one row per mapping of a YAML list, or of the one in a mapping, with their lines.
+    """Yield one row per mapping of a YAML list, each field with its own line.
 
     Numbers and dates keep their spelling. A row in which something can't be read is a problem.
     """
     roots: list[Any] = yaml_documents(text, path)
-    if len(roots) == 1 and isinstance(roots[0], yaml.MappingNode):
-        lists = [one for _, one in roots[0].value if isinstance(one, yaml.SequenceNode)]
-        roots = lists if len(lists) == 1 else roots
     loader = _Spelled("")
     for root in roots[1:] or [one for one in roots if not isinstance(one, yaml.SequenceNode)]:
         raise DataError(
             f"{len(roots)} documents (divided by ---)" if roots[1:] else f"found a {root.id}",
             file=path,
             line=_line(root),
-            allowed="one list of queries",
+            allowed="one list of queries; rs.load_golden(yaml.safe_load(text)) takes other shapes",
         )
     for node in roots[0].value if roots else ():
         if not isinstance(node, yaml.MappingNode):
