@@ -384,6 +384,10 @@ LABELS = {
         pd.DataFrame(JUDGED | {"relevance": [2, 0]}),
         {"targets": [("1", "a", 2), ("1", "b", 0)]},
     ),
+    "one expected document": (
+        [{"qid": "1", "expected_doc_id": 0}],
+        {"targets": [("1", "0", 1)]},
+    ),
     "grades by id": ([{"qid": "1", "relevant": {"a": 2}}], {"targets": [("1", "a", 2)]}),
     "grades in objects": (
         [
