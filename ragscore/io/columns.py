@@ -39,14 +39,15 @@ RESULT_ROLES = {
 }  # fmt: skip
 GOLDEN_ROLES = {
     **_QUERY,
-    "doc_id": "expected_doc_ids gold_doc_ids gold_doc_id gold_docs relevant_doc_ids relevant_docs"
-    " relevant_doc_id relevant_documents relevant_ids relevant positive_doc_ids positive_ids"
-    " positives positive gold_ids gold_id gold golds expected_ids expected_docs expected"
-    " ground_truth_ids ground_truth_doc_ids retrieval_gt reference_doc_ids target_ids target"
-    " qrels judgments judgements correct_docs correct_ids"
+    "doc_id": "expected_doc_ids expected_doc_id gold_doc_ids gold_doc_id gold_docs relevant_doc_ids"
+    " relevant_docs relevant_doc_id relevant_documents relevant_ids relevant positive_doc_ids"
+    " positive_ids positives positive gold_ids gold_id gold golds expected_ids expected_docs"
+    " expected ground_truth_ids ground_truth_doc_ids retrieval_gt reference_doc_ids target_ids"
+    " target qrels judgments judgements correct_docs correct_ids"
     f" doc_ids docids {_IDS['doc_id']} id _id",
-    "chunk_id": "expected_chunk_ids gold_chunk_ids gold_chunk_id gold_chunks relevant_chunk_ids"
-    " relevant_chunks reference_context_ids gold_context_ids gold_passage_ids relevant_passage_ids"
+    "chunk_id": "expected_chunk_ids expected_chunk_id gold_chunk_ids gold_chunk_id gold_chunks"
+    " relevant_chunk_ids relevant_chunks reference_context_ids gold_context_ids gold_passage_ids"
+    " relevant_passage_ids"
     f" chunk_ids {_IDS['chunk_id']}",
     "text": "expected_texts gold_texts gold_contexts reference_contexts relevant_contexts"
     " gold_passages relevant_passages relevant_texts ground_truth_contexts evidence_texts"
@@ -401,13 +402,17 @@ _METRIC = re.compile(
 )
 
 
-def inner_roles(hit: Mapping[str, Any], role: str) -> Columns:
-    """Return role -> field of a hit that is a mapping; a bare `id` has the given role."""
+def inner_roles(hit: Mapping[str, Any], role: str, beside: str = "score") -> Columns:
+    """Return role -> field of a hit or label that is a mapping; a bare `id` has the given role.
+
+    `beside` is the role of the numbers of its side.
+    """
     plain = {plain_name(name): name for name in hit}
+    known = _KNOWN["results"] | {"grade": _KNOWN["golden"]["grade"]}
     roles: Columns = {
-        name: plain[known[0]]
-        for name in (*ID_ROLES, "rank", "score", "text")
-        if (known := [one for one in _KNOWN["results"][name] if one in plain and one != "id"])
+        name: plain[first[0]]
+        for name in (*ID_ROLES, "rank", beside, "text")
+        if (first := [one for one in known[name] if one in plain and one != "id"])
     }
     if "id" in plain and not roles.keys() & {*ID_ROLES}:
         roles[role] = plain["id"]

@@ -250,6 +250,7 @@ def choose_format(
     if len(fitting) == 1:
         return fitting[0]
     allowed = f"pass format=, one of {', '.join(by_name)}"
+    allowed = "its records, by yaml.safe_load(text)" if seen.kind == "yaml" else allowed
     if fitting:
         found = f"fits {len(fitting)} formats: {', '.join(one.name for one in fitting)}"
     elif lines:

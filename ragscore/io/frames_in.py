@@ -107,7 +107,7 @@ EMPTY: tuple[Any, ...] = ([], {}, "[]")
 def frame_table(frame: pd.DataFrame, name: str = "frame", kind: str = "frame") -> Table:
     """Return a pandas frame as a table; names of its index are columns like others."""
     if frame.columns.has_duplicates or isinstance(frame.columns, pd.MultiIndex):
-        allowed = "one level of names, each there once"
+        allowed = "one level of names, each there once; names=[...] of pd.read_csv without a header"
         found = excerpt(", ".join(map(str, frame.columns)))
         raise DataError(found, file=name, field="columns", allowed=allowed)
     named = [one for one in frame.index.names if one is not None and one not in frame.columns]

@@ -18,11 +18,7 @@ from ragscore.frames.errors import DataError, name_list, warn
 from ragscore.frames.kinds import IMPORTANCE, LABELS, empty
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.cells import Cells, plain_values
-from ragscore.io.columns import (
-    Columns,
-    called,
-    kind_of,
-)  # fmt: skip
+from ragscore.io.columns import ID_ROLES, Columns, called, kind_of
 from ragscore.io.exploded import exploded, is_listed
 from ragscore.io.frames_in import Table, table_of
 from ragscore.io.golden_read import check_catalogue, check_groups, golden_of
@@ -88,17 +84,23 @@ def _ask_for_grades(table: Table, roles: Columns, own: Iterable[pd.Series]) -> N
 
     One that differs within a query and holds numbers, flags, or words for grades, or is called so.
     """
-    ids = [table.column(roles[role]) for role in ("doc_id", "chunk_id") if role in roles]
+    ids = {role: table.column(roles[role]) for role in ID_ROLES if role in roles}
     query = roles.get("query_id", roles.get("query"))
-    if query is None or not ids or any(map(is_listed, ids)):
+    if query is None or not ids:
         return
+    asked = table.column(query)
+    if any(map(is_listed, ids.values())):  # the fields of objects may be grades
+        items = exploded(ids, Cells(Problems(table.name, strict=False), table.lines), "grade")
+        fields = items.columns.items() if "grade" not in items.columns else ()
+        own = [one.rename(f"{one.name}.{name[2:]}") for name, one in fields if name[:2] == "x_"]
+        asked = asked.take(items.row).reset_index(drop=True)
     for column in own:
         name, words = str(column.name), column.dropna().astype("str").str.strip().str.lower()
-        is_named = not len(words) and len(table.frame) > 1 and called([name], "golden", "grade")
+        is_named = not len(words) and len(asked) > 1 and called([name], "golden", "grade")
         kinds = map(kind_of, words.unique())
         is_grade = all(one in ("number", "flag", "fraction") for one in kinds)
         is_grade = is_grade or bool(words.isin(_GRADES).all())
-        by_query = words.groupby(table.column(query), sort=False)
+        by_query = words.groupby(asked, sort=False)
         if is_named or (is_grade and (by_query.nunique() > 1).any()):
             raise DataError(
                 f"no column is taken for grades, so every id would be relevant; {name} holds"

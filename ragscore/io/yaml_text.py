@@ -89,7 +89,7 @@ def yaml_rows(text: str, path: Path, problems: Problems) -> Iterator[Row]:
             f"{len(roots)} documents (divided by ---)" if roots[1:] else f"found a {root.id}",
             file=path,
             line=_line(root),
-            allowed="one list of queries",
+            allowed="one list of queries; rs.load_golden(yaml.safe_load(text)) takes other shapes",
         )
     for node in roots[0].value if roots else ():
         if not isinstance(node, yaml.MappingNode):
