@@ -155,7 +155,7 @@ class Level:
         return Level(fields, lines, f"{self.place}{name}.", self.faults, self.is_parsed)
 
     def check_names(self, known: frozenset[str]) -> None:
-        """Record the names of fields that resemble a known one."""
+        """Warn of the names of fields that resemble a known one."""
         for name, values in self.fields.items():
             if (stated := is_stated(values)).any():
                 self.faults.check_names([name], known, int(self.lines[stated].min()))

@@ -6,7 +6,6 @@ is an error, never a silent change.
 
 import json
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +38,9 @@ from ragscore.io.run_file import (
     SPAN_UNITS,
     UNKNOWN,
     implied_refusals,
-    snapshot_of,
 )
 from ragscore.io.run_records import Fields
-from ragscore.io.source import describe
+from ragscore.io.source import describe, parsed
 from ragscore.io.values import (
     JSON_SUFFIX,
     SPAN_ALLOWED,
@@ -244,24 +242,14 @@ def _check_rows(frame: pd.DataFrame, kind: str, results: Results) -> None:
             raise DataError(f"found {describe(told)}", field=kind, allowed=allowed)
 
 
-def mappings_by(
-    cells: Iterable[tuple[Any, ...]], names: Iterable[str], values: Iterable[Any]
-) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """Return named values as one mapping for each cell."""
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for cell, name, value in zip(cells, names, values, strict=True):
-        found.setdefault(cell, {})[name] = value
-    return found
-
-
 def metadata_column(hits: pd.DataFrame, meta: pd.DataFrame) -> list[dict[str, Any] | None]:
     """Return the metadata of each hit."""
     if not len(meta):
         return [None] * len(hits)
     of_hits, of_meta = (cells(one, HIT_CELL) for one in (hits, meta))
     values = (of_json(one, "hit_meta.value") for one in meta["value"])
-    found = mappings_by(of_meta, meta["key"], values)
-    return [found.get(one) for one in of_hits]
+    found = grouped(of_meta, zip(meta["key"], values, strict=True))
+    return [dict(found[one]) if one in found else None for one in of_hits]
 
 
 def _with_spans(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -296,7 +284,7 @@ def run_description(runs: pd.DataFrame) -> dict[str, Any]:
     run = next(row_dicts(runs))
     run["run_id"] = str(run["run_id"])
     if "config" in run:
-        run["config"] = snapshot_of(run["config"])
+        run["config"] = parsed(run["config"])
     if "created_at" in run:
         run["created_at"] = run["created_at"].isoformat().replace("+00:00", "Z")
     return _with_extra_nested(run, "runs")

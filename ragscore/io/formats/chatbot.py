@@ -85,7 +85,8 @@ COST: Fields = {"judge_tokens": ("tokens", "whole"), "judge_cost_usd": ("cost_us
 JUDGES = {"groundedness": "judge_groundedness", "correctness": "judge_correctness"}
 CLAIMS = {"supported_claims": "supported", "unsupported_claims": "unsupported"}
 FLAGS = ("scope_miss", "attribution_hit")  # stored metrics that are true or false there
-CUT_LENGTHS = range(195, 206)  # a text that the harness cut to 200 characters, with its ellipsis
+# a text that the harness cut to 200 characters, with its ellipsis
+CUT_TEXT = r"(?s)^.{192,202}\.\.\.$"
 ELLIPSIS = "..."
 DESCRIPTION = "## Run Description"
 NO_DESCRIPTION = "No description provided"  # written there when nobody gave one
@@ -235,7 +236,7 @@ def _columns(case: Level) -> Frames:
     hits, row, at = case.items("retrieved_chunks")
     found = {"rank": hits.order("rank", row, at)} | hits.columns(CHUNK)
     if "text" in found:
-        found["text_cut"] = _is_cut(found["text"])
+        found["text_cut"] = pc.match_substring_regex(found["text"], CUT_TEXT)
     hits.extras(found)
     frames.append(("hits", row, found))
     if "references" in case.fields:
@@ -285,12 +286,6 @@ def _judgments(case: Level) -> Frames:
             }
             frames.append(("judgments", row, claimed))
     return frames
-
-
-def _is_cut(texts: pa.Array) -> pa.Array:
-    n = pc.utf8_length(texts)
-    is_long = pc.and_(pc.greater_equal(n, CUT_LENGTHS.start), pc.less(n, CUT_LENGTHS.stop))
-    return pc.and_(pc.ends_with(texts, ELLIPSIS), is_long)
 
 
 def write_chatbot(
@@ -459,7 +454,6 @@ def read_chatbot_golden(
             values["answerable"] = True
         rows.append(Row(values, row.line, row.lines))
     golden = golden_of(golden_rows(rows, ROW_FIELDS), problems, absent_docs, catalogue)
-    problems.warn_of_typos()
     return golden
 
 
