@@ -431,8 +431,7 @@ def _frame(kind: str, parts: list[Columns], run_id: str | None) -> pd.DataFrame:
     mixed = {
         name
         for name, several in types.items()
-        if len(several) > 1
-        and not _are_floats(several, [part[name] for part in parts if name in part])
+        if len(several) > 1 and several != {pa.int64(), pa.float64()}
     }
     tables = [
         pa.table(
@@ -457,13 +456,6 @@ def series(column: pa.Array | pa.ChunkedArray) -> pd.Series:
     """Return a column of a frame."""
     found: pd.Series = column.to_pandas(types_mapper=_DTYPES.get)
     return found
-
-
-def _are_floats(types: set[Any], columns: list[pa.Array]) -> bool:
-    """Return True for numbers that float64 can hold."""
-    whole = pa.chunked_array([one for one in columns if one.type == pa.int64()], pa.int64())
-    most = pc.max(pc.abs(whole)).as_py() or 0
-    return types <= {pa.int64(), pa.float64()} and most <= LARGEST_EXACT_FLOAT
 
 
 def _as_texts(column: pa.Array) -> pa.Array:

@@ -150,13 +150,6 @@ def read_chatbot(path: Path, strict: bool) -> Results:
     run, aggregates = _run(run_id, config, metrics, frames["responses"])
     if is_run_folder:
         run["note"] = read_description(folder / "summary.md")
-    if not has_rows and not aggregates:
-        raise DataError(
-            "no aggregate",
-            file=folder / "metrics.json",
-            field="aggregate_metrics",
-            allowed=f"numbers, or the run's rows beside it ({path.name})",
-        )
     if has_rows:
         run["n_queries"] = len(frames["responses"])
         run["n_failed"] = int(frames["responses"]["error"].notna().sum())
@@ -429,7 +422,6 @@ ROW_FIELDS = frozenset(
     ("id", "query", "answerable", "recency_conflict_rule", "category", "difficulty", *LISTS)
 )
 OTHER_NAMES = {"path": "rel_path", "heading": "heading_path"}
-RULES = ("cite_newer", "acknowledge_both", "cite_both")
 
 
 def read_chatbot_golden(
@@ -444,12 +436,6 @@ def read_chatbot_golden(
         values = dict(row.values)
         if "question" in values:
             values["query"] = values.pop("question")
-        rule = values.get("recency_conflict_rule")
-        if rule not in (None, *RULES):
-            problems.reject(
-                rule, row.line, "recency_conflict_rule", f"one of {', '.join(RULES)}, or null"
-            )
-            values["recency_conflict_rule"] = None
         if values.get("answerable") is None:
             values["answerable"] = True
         rows.append(Row(values, row.line, row.lines))
