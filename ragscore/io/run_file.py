@@ -51,13 +51,11 @@ from ragscore.io.source import (
     parsed,
 )
 from ragscore.io.values import (
-    ARROW,
     ID_ALLOWED,
     SPAN_ALLOWED,
     FieldReader,
     flatten,
     is_int,
-    unflatten,
 )
 
 
@@ -97,22 +95,6 @@ CITATION_KINDS = (*SPAN_FIELDS, "region", "caption")
 KIND_ALLOWED = f"one of {', '.join(CITATION_KINDS)}"
 
 
-_EXAMPLES = {pa.string(): "", pa.bool_(): True, pa.int64(): 0, pa.float64(): 0.5}
-
-
-def _example(fields: Fields, **others: Any) -> dict[str, Any]:
-    """Return an object with a value in each field."""
-    return unflatten({name: _EXAMPLES[ARROW[type]] for name, (_, type) in fields.items()} | others)
-
-
-_ENDS = {name for first, last, _ in SPAN_FIELDS.values() for name in (first, last)}
-_CITED = {"citation": {"kind": "", "path": "", **dict.fromkeys(_ENDS, 0)}, "heading_path": [""]}
-_LISTS = {
-    "hits_top_k": [_example(HIT) | _CITED],
-    "answer.citations": [_example(CITATION) | _CITED],
-}
-# A record with every field, for pyarrow's parser
-EXAMPLE = _example(RECORD, **_LISTS)
 # `refused` of an answer that tells neither that it is a refusal nor that it is none
 UNKNOWN = "unknown"
 STATED, OPEN = "some answer says whether it is a refusal", "x_says that this is unknown"
@@ -268,7 +250,7 @@ class _Records(Reader):
 
     def blocks(self, path: Path) -> Iterator[list[Any]]:
         """Read a file block by block, and yield the parts so far after each."""
-        parser = LineParser(EXAMPLE)
+        parser = LineParser()
         for begin, block in line_blocks(path):
             parsed = parser.parse(block)
             try:

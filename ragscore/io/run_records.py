@@ -478,14 +478,10 @@ PARSED_BYTES = 1 << 20
 
 
 class LineParser:
-    """Parses blocks by types that grow with the fields that occur.
+    """Parses blocks by types that grow with the fields that occur."""
 
-    They begin with those of an example, if the file has no other types in its fields.
-    """
-
-    def __init__(self, example: dict[str, Any]) -> None:
-        self.example, self.types = example, pa.struct([])
-        self.is_off = False
+    def __init__(self) -> None:
+        self.types, self.is_off = pa.struct([]), False
 
     def parse(self, data: bytes) -> dict[str, Values] | None:
         """Return the fields of the records of a block of lines, if each line is one."""
@@ -512,14 +508,12 @@ class LineParser:
 
     def learn(self, values: list[dict[str, Any]]) -> None:
         """Add the types of these fields; where one has several, `json` parses all that follows."""
-        for known in ([self.example], []):
-            with suppress(pa.ArrowException, *UNFORESEEN):
-                seen = [self.types, pa.array([*values, *known]).type]
-                schemas = [pa.schema({"record": one}) for one in seen]
-                types = pa.unify_schemas(schemas, promote_options="permissive")
-                self.types = types.field("record").type
-                return
-        self.is_off = True
+        try:
+            schemas = [pa.schema({"record": one}) for one in (self.types, pa.array(values).type)]
+            types = pa.unify_schemas(schemas, promote_options="permissive")
+            self.types = types.field("record").type
+        except (pa.ArrowException, *UNFORESEEN):
+            self.is_off = True
 
 
 def _n_objects(data: bytes) -> int:

@@ -360,9 +360,7 @@ def _written_cases(responses: pd.DataFrame, hits: pd.DataFrame, results: Results
     reported = rows_of(results, "reported")
     phases = [name for name in map(str, responses) if name.startswith("latency_")]
     names = {f"latency.{name.removeprefix('latency_')}": (name, "number") for name in phases}
-    fields = placed(responses, RESPONSE | names)
-    first = [name for name in ("x_question", "x_answer", "x_error") if name in fields]
-    columns = {"x_test_case_id": ids.tolist()} | {name: fields[name] for name in first}
+    columns = {"x_test_case_id": ids.tolist()} | placed(responses, RESPONSE | names)
     for name, frame, of in (
         ("x_references", rows_of(results, "citations"), REFERENCE),
         ("x_retrieved_chunks", hits, CHUNK),
@@ -380,7 +378,7 @@ def _written_cases(responses: pd.DataFrame, hits: pd.DataFrame, results: Results
         if metric in FLAGS:
             values = [None if one is None else bool(one) for one in values]
         columns[f"x_retrieval_metrics.{escape_key(str(metric))}"] = values
-    return objects_of(columns | fields)
+    return objects_of(columns)
 
 
 def _of_queries(rows: pd.DataFrame, column: str, ids: pd.Series) -> list[Any]:

@@ -48,10 +48,11 @@ def read_run(path: Path, strict: bool) -> Results:
     problems, content = Problems(path, strict), json_object(path, "an object with `per_query`")
     lines, records, rows = field_lines(read_text(path)), content.pop("per_query", None), list[Row]()
     for at, values in enumerate(records if isinstance(records, list) else [records], 1):
-        if isinstance(values, dict):
+        if isinstance(values, dict) and isinstance(records, list):
             rows.append(Row(values, at))
         else:
-            problems.reject(values, lines.get("per_query"), "per_query", "a list of objects")
+            line = at if isinstance(records, list) else lines.get("per_query")
+            problems.reject(values, line, "per_query", "a list of objects")
     field = "aggregate" if content.get("aggregate") else "aggregate_json"
     if content.get("run_id") is None:
         content["run_id"] = run_name_of(path)

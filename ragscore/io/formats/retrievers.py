@@ -21,8 +21,8 @@ import pandas as pd
 import pyarrow as pa
 
 from ragscore.frames.codes import is_among
-from ragscore.frames.data import DataError, Golden, Results, conform, records_of
-from ragscore.frames.errors import warn
+from ragscore.frames.data import DataError, Golden, Results, conform, empty, records_of
+from ragscore.frames.errors import plural, warn
 from ragscore.io.detect import Sample
 from ragscore.io.files import write_lines
 from ragscore.io.formats.fields import golden_rows, objects_in, placed, rows_of, written_rows
@@ -36,7 +36,7 @@ from ragscore.io.golden_read import (
 from ragscore.io.run_records import Fields, Frames, Level, Reader, is_stated
 from ragscore.io.run_write import metadata_column
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
-from ragscore.io.values import READ, cells, grouped, objects_of, row_dicts
+from ragscore.io.values import CELL, READ, cells, grouped, objects_of, row_dicts
 
 # Values of an outcome
 OUTCOMES = {"n_hits": "whole", "rank_first_match": "positive", "passed": "flag"}
@@ -72,6 +72,15 @@ def read_retrievers(path: Path, strict: bool) -> Results:
     reader, ks = Reader(_columns, problems, KEYS, ONCE), dict[str, int]()
     reader.read(_rows(path, reader.faults, ks))
     frames = reader.frames()
+    told = frames.get("reported", empty("reported"))
+    counted = told[told["metric"].eq("n_hits") & told["value"].gt(0)]
+    listed = pd.MultiIndex.from_frame(frames["hits"][[*CELL]])
+    if n_bare := int((~pd.MultiIndex.from_frame(counted[[*CELL]]).isin(listed)).sum()):
+        warn(
+            f"{path}: {plural(n_bare, 'record')} count hits (n_hits) without listing them;"
+            " hit, mrr, found and passed are scored by the outcomes that they state (passed,"
+            " rank_first_match), other metrics of hits are NaN"
+        )
     asked = frames["responses"].astype({"run_id": "str"}).groupby("run_id", sort=False)["error"]
     runs = pd.DataFrame({"n_queries": asked.size(), "n_failed": asked.count()})
     runs = runs.assign(k=pd.Series(ks, dtype="Int64"), system=runs.index).reset_index()
@@ -225,17 +234,6 @@ def numbered(key: str, n_by_text: dict[str, int]) -> str:
     return key if n_by_text[key] == 1 else f"{key} ({n_by_text[key]})"
 
 
-def _warn_of_repeats(path: Path, n_by_text: dict[str, int]) -> None:
-    """Warn once if queries appear more than once."""
-    repeated = [key for key, n in n_by_text.items() if n > 1]
-    if repeated:
-        text = (
-            f"{path}: {len(repeated)} queries appear more than once, first {repeated[0]!r}; the"
-            " n-th golden row goes with a retriever's n-th record of it"
-        )
-        warn(text)
-
-
 def read_predicates(
     path: Path, strict: bool, absent_docs: str = "unlabelled", catalogue: pd.DataFrame | None = None
 ) -> Golden:
@@ -256,7 +254,11 @@ def read_predicates(
         values = {name: value for name, value in row.values.items() if value is not None}
         rows.append(Row(values | {"id": numbered(key, n_by_text)}, row.line))
     golden = golden_of(golden_rows(rows, ROW_FIELDS, OWN_FIELDS), problems, "unlabelled", None)
-    _warn_of_repeats(path, n_by_text)
+    if repeated := [key for key, n in n_by_text.items() if n > 1]:
+        warn(
+            f"{path}: {len(repeated)} queries appear more than once, first {repeated[0]!r}; the"
+            " n-th golden row goes with a retriever's n-th record of it"
+        )
     is_judge = golden.checks["kind"].isin(["expected_empty", "forbidden_source_key"])
     judged = pd.concat([golden.targets["query_id"], golden.checks.loc[is_judge, "query_id"]])
     ids = golden.queries["query_id"]
