@@ -78,7 +78,6 @@ def read_golden(
     """Read and check one golden file; `ragscore.load_golden` documents the arguments."""
     problems = Problems(path, strict)
     golden = golden_of(file_rows(path, problems), problems, absent_docs, catalogue)
-    problems.warn_of_typos()
     return golden
 
 

@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache, partialmethod
@@ -103,8 +103,8 @@ class Problems:
     def __init__(self, file: Path | str, strict: bool) -> None:
         self.file, self.strict = str(file), strict
         self.records: list[dict[str, Any]] = []
-        # (name, known name that it resembles) -> its first line; and what a format notes
-        self.typos, self.notes = dict[tuple[str, str], int](), set[str]()
+        # pairs of a name and the known name that it resembles; and what a format notes
+        self.typos, self.notes = set[tuple[str, str]](), set[str]()
 
     def add(
         self,
@@ -134,15 +134,12 @@ class Problems:
     """Record what the format's own rules leave out; this never stops a load."""
 
     def check_names(self, names: Iterable[str], known: frozenset[str], line: int) -> None:
-        """Record the names that resemble a known one."""
+        """Warn once of each name that resembles a known one."""
         for name in names:
-            if (suggestion := suggest_field(str(name), known)) is not None:
-                self.typos.setdefault((name, suggestion), line)
-
-    def warn_of_typos(self) -> None:
-        """Issue one `UserWarning` per name."""
-        for (name, suggestion), line in self.typos.items():
-            warn(f"{self.file}:{line}: unknown field {name!r}; did you mean {suggestion!r}?")
+            meant = suggest_field(str(name), known)
+            if meant is not None and (name, meant) not in self.typos:
+                self.typos.add((name, meant))
+                warn(f"{self.file}:{line}: unknown field {name!r}; did you mean {meant!r}?")
 
     def for_file(self, file: Path | str) -> "Problems":
         """Return a collector for another file that shares this list of faults."""
@@ -206,6 +203,14 @@ def parse_json(text: str) -> Any:
     if "\\ud" in text or "\\uD" in text:
         json.dumps(values, ensure_ascii=False).encode()
     return values
+
+
+def parsed(stored: Any) -> Any:
+    """Return the value of JSON text, None for empty text; what is no JSON stays as it is."""
+    if isinstance(stored, str):
+        with suppress(ValueError, RecursionError):
+            return parse_json(stored or "null")
+    return stored
 
 
 def json_fault(error: ValueError | RecursionError) -> dict[str, Any]:
