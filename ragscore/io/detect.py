@@ -132,10 +132,8 @@ class Format:
     options
         Load options that only some formats have.
     suffixes
-        Endings of paths that mean it when it is written.
-    may_be
-        Says of a file that nothing fits if it is probably of this format: its reader tells the
-        line and field that are wrong.
+        Endings of paths that mean it when it is written. Of a file that can't be read its reader
+        tells the line that is wrong.
     has_tags
         True if a file's tags name its runs: another file may have the same ones.
     keeps
@@ -150,7 +148,6 @@ class Format:
     about: tuple[str, ...] = ("", "")
     options: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
-    may_be: Callable[[Sample], bool] = lambda seen: False
     has_tags: bool = False
     keeps: str = ""
 
@@ -225,7 +222,7 @@ def choose_format(
 ) -> Format:
     """Return the format called `name`, else the only one that a sample fits.
 
-    What fits none is of the format that it may be, else a `table`, if it has columns.
+    What fits none is a `table`, if it has columns, else of the format that its ending names.
 
     Raises
     ------
@@ -246,7 +243,10 @@ def choose_format(
     lines = [one for names, one in NOT_READ.items() if seen.has(*names.split())]
     if not fitting and not lines:
         is_table = seen.kind == "frame" or (seen.keys and seen.kind in TABLES)
-        fitting = [one for one in formats if one.may_be(seen)] or [table] * bool(is_table)
+        ending = seen.path.name.removesuffix(".gz")
+        named = [one for one in formats if one.suffixes and ending.endswith(one.suffixes)]
+        is_torn = not is_table or seen.kind == "text"
+        fitting = named if named and is_torn else [table] * bool(is_table)
     if len(fitting) == 1:
         return fitting[0]
     allowed = f"pass format=, one of {', '.join(by_name)}"

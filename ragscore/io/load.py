@@ -411,10 +411,9 @@ _WHAT = {"results": "results", "golden": "a golden set"}
 
 def _named(columns: Any) -> Columns | None:
     """Return `columns=` with numbers, as pandas names columns without a header, as texts."""
-    if columns is None:
-        return None
-    check_type(columns, Mapping, "columns", "role -> column")
-    return {role: str(one) if type(one) is int else one for role, one in columns.items()}
+    check_type(columns, (Mapping, type(None)), "columns", "role -> column")
+    texts = {role: str(one) if type(one) is int else one for role, one in (columns or {}).items()}
+    return None if columns is None else texts
 
 
 def _choose(source: Any, side: str, format: str | None, columns: Columns | None) -> Format:

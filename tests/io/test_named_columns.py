@@ -53,7 +53,6 @@ def shapes(records, name):
     return {
         "frame": pd.DataFrame({one: pd.Series(values) for one, values in columns.items()}),
         "records": records,
-        "dict of columns": columns,
         "per query": per_query,
     }
 
