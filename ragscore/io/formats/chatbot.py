@@ -150,6 +150,13 @@ def read_chatbot(path: Path, strict: bool) -> Results:
     run, aggregates = _run(run_id, config, metrics, frames["responses"])
     if is_run_folder:
         run["note"] = read_description(folder / "summary.md")
+    if not has_rows and not aggregates:
+        raise DataError(
+            "no aggregate",
+            file=folder / "metrics.json",
+            field="aggregate_metrics",
+            allowed=f"numbers, or the run's rows beside it ({path.name})",
+        )
     if has_rows:
         run["n_queries"] = len(frames["responses"])
         run["n_failed"] = int(frames["responses"]["error"].notna().sum())
