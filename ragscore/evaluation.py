@@ -306,7 +306,7 @@ def evaluate_stored(
     deciding = primary_of(scores, primary, declared)
     return Evaluation(
         golden, scores, settings.assign(primary=", ".join(deciding)), deciding,
-        given, find_reading(profile) if profile else None, rule, partial(_loaded, store, run_ids),
+        given, find_reading(profile) if profile else None, rule, partial(store.load, run_ids),
         declared, _among=tuple(store._by_saving()), _runs=store._about(run_ids),
     )._against(baseline)  # fmt: skip
 
@@ -1220,11 +1220,7 @@ def of_runs(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     return frame.iloc[places].reset_index(drop=True)
 
 
-# Functions of the module, so that an evaluation that has them as its source can be pickled.
-def _loaded(store: RunStore, runs: list[str]) -> Results:
-    return store.load(runs)
-
-
+# A function of the module, so that an evaluation that has it as its source can be pickled.
 def _selected(ev: Evaluation, runs: list[str], queries: set[str] | None) -> Results:
     return ev.results.select(runs, queries)
 

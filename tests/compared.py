@@ -13,10 +13,11 @@ from ragscore.analysis.comparison.model import Comparison
 from ragscore.frames.data import Golden, Results, check_inputs, run_names
 from ragscore.frames.errors import unsaid
 from ragscore.scoring.policies import Policies
+from ragscore.scoring.primary import primary_of
 from ragscore.scoring.provenance import provenance_of, relevant
 from ragscore.scoring.readings import find_reading
 from ragscore.scoring.score import score
-from ragscore.scoring.summary import metric_columns
+from ragscore.scoring.summary import chosen_columns, metric_columns
 
 
 def compare_runs(
@@ -33,6 +34,9 @@ def compare_runs(
         with unsaid("golden queries without a row"):
             scores = score(pair, golden, metrics, rule=rule, profile=profile, **asdict(policies))
         metrics = None if metrics == "all" else metrics
+    asked = scores[scores["run_id"].isin([baseline, candidate])]
+    primary = chosen_columns(asked, metrics) if metrics else primary_of(asked)
+    how = {"primary": primary, **how}
     return compare.compare_runs(
         results, golden, baseline, candidate, scores=scores, metrics=metrics, rule=rule,
         profile=profile, policies=policies, **how,

@@ -19,6 +19,8 @@ from ragscore.frames.data import from_records
 
 # How many random examples a test draws: the one number by which a nightly run differs.
 EXAMPLES = int(os.environ.get("RAGSCORE_EXAMPLES", "8"))
+# Files that take a worker longest, slow tests included.
+LONG = ("test_pages.py", "test_same_numbers.py", "test_store_files.py", "test_store_writers.py")
 # A busy machine is no failure: examples are judged by what they give, not by how long they take.
 # The same ones are drawn each time, but for those of a night.
 settings.register_profile(
@@ -59,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if item.path.name != "01_compare_runs.ipynb":  # the others take half a minute each
                 item.add_marker(pytest.mark.slow)
     # Workers take whole files, in this order: those that hold one for long come first.
-    items.sort(key=lambda item: item.path.suffix != ".ipynb" and item.path.name != "test_pages.py")
+    items.sort(key=lambda item: item.path.suffix != ".ipynb" and item.path.name not in LONG)
 
 
 def pytest_collection_finish() -> None:

@@ -55,7 +55,7 @@ def test_a_citation_behind_the_references_counts_as_fabricated(tmp_path):
     [
         ({"references": {"p1": 1}}, "doc_id"),
         ({"answer": "text"}, "answer"),
-        ({"answer": [{"text": "a", "citations": ["p1"]}]}, "answer.citations"),
+        ({"answer": [{"text": "a", "citations": ["p1"]}]}, "answer"),
     ],
 )
 def test_a_bad_trec_record_is_named_by_line_and_field(tmp_path, change, field):

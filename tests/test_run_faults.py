@@ -117,7 +117,6 @@ def test_a_run_json_that_is_none_is_named_once(write_run, text, line):
     with refused(file="run.json", line=line) as caught:
         rs.load_results(file)
     assert str(caught.value).count("run.json") == 1
-    assert len(rs.load_results(file, strict=False).responses) == 3
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results, check_inputs
+from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import excerpt, unsaid
 from ragscore.scoring.readings import HARNESSES, Harness, Reading, find_reading, k_of_runs
 from ragscore.scoring.score import score
@@ -19,7 +19,6 @@ def aggregate(
 
     `harness` is that of the profile by default.
     """
-    check_inputs(results, golden)
     harness, reading = harness or harness_of(profile), find_reading(profile)
     ks = k_of_runs(results.runs, harness.default_k)
     return {

@@ -38,7 +38,7 @@ def refusal_decisions(
     threshold: float | None = None,
 ) -> tuple[pd.DataFrame, str]:
     """Return `Refusals.decisions`, and in words what a right answer is; parameters as there."""
-    rows = rows_with_queries(scores, golden)
+    rows = rows_with_queries(scores)
     verdict, right_by = right_answers(rows, right, threshold, declared)
     correct_refusal, false_refusal = (
         rows[name].to_numpy("float64", na_value=np.nan)
@@ -96,7 +96,6 @@ def right_answers(
     And the metric with its threshold in words; empty without a metric for it. By default it is the
     first of those that most runs have.
     """
-    check_type(right, (str, type(None)), "right", "the name of one metric")
     check_type(threshold, (Real, type(None)), "threshold", "a number")
     if right is None:
         known = rows[[name for name in RIGHT_FROM if name in rows]].notna()
@@ -126,25 +125,11 @@ def check_higher(rows: pd.DataFrame, names: list[str], field: str, declared: Met
             )  # fmt: skip
 
 
-def rows_with_queries(
-    scores: pd.DataFrame,
-    golden: Golden,
-    metrics: tuple[str, ...] = ("refusal_correct", "false_refusal"),
-) -> pd.DataFrame:
-    """Return the scores with query_id as a column and run_id as a category.
-
-    Raises
-    ------
-    DataError
-        The scores lack a column that every frame of scores has, or one of `metrics`.
-    """
+def rows_with_queries(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores with query_id as a column and run_id as a category."""
     rows = (scores if "query_id" in scores else scores.reset_index()).reset_index(drop=True)
-    missing = [name for name in ("run_id", "query_id", "state", *metrics) if name not in rows]
-    if missing:
-        needed = f" with the metrics {' and '.join(metrics)}" if metrics else ""
-        raise DataError(
-            f"no {', '.join(missing)}", field="scores", allowed=f"a frame of rs.score{needed}"
-        )
+    needed = ("run_id", "query_id", "state", "refusal_correct", "false_refusal")
+    check_known(needed, rows, "scores", "column", "a frame of rs.score, not of")
     if isinstance(rows["run_id"].dtype, pd.CategoricalDtype):
         return rows.assign(run_id=rows["run_id"].cat.remove_unused_categories())
     return rows.assign(run_id=rows["run_id"].astype("str").astype("category"))

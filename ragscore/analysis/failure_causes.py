@@ -146,7 +146,7 @@ def failures(
 
     `repeats` are the runs of each system that has several.
     """
-    rows = rows_with_queries(scores, golden)
+    rows = rows_with_queries(scores)
     check_known(hit, metric_columns(rows), "hit", "column", "scores has")
     if TABLE.describe(hit).kind != "binary" and not rows[hit].dropna().isin([0, 1]).all():
         raise DataError(

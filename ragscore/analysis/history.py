@@ -83,7 +83,6 @@ def read_history(
         ours = {one: label_of(one) or one for one in means.loc[is_foreign, "metric"].unique()}
         renamed = means["metric"].replace(ours)
         means = means.assign(metric=renamed.where(is_foreign, means["metric"]))
-        alone = set(means.loc[means["is_reported"], "run_id"])
         saved = [
             one
             for scoring in scorings.values()
@@ -96,7 +95,6 @@ def read_history(
         declared = TABLE.with_metrics(saved)
     else:
         runs, means = _of_scores(source, metric, golden, runs, declared)
-        alone = set(means.loc[means["is_reported"], "run_id"])
         run_ids, levels = (source[name].astype("str").to_numpy() for name in ("run_id", "level"))
         by_run = pd.Series(levels, run_ids).dropna().groupby(level=0).unique()
         scorings = {
@@ -105,6 +103,7 @@ def read_history(
         }
         if metric in JUDGED and results is not None and len(results.runs):
             judges = judges_of_scores(results)
+    alone = set(means.loc[means["is_reported"], "run_id"])
     known = means["metric"].unique().tolist()
     means = means[means["metric"].eq(metric).to_numpy()].set_index("run_id")
     runs = runs.assign(run_id=runs["run_id"].astype("str")).set_index("run_id")

@@ -17,7 +17,6 @@ from ragscore.frames.data import (
     DataError,
     Golden,
     Results,
-    check_inputs,
     check_type,
     narrowed,
     run_names,
@@ -138,7 +137,6 @@ def show_query(
     rule: Rule | None = None,
 ) -> QueryView:
     """Show one query through several runs, matched at a level; see `Evaluation.query`."""
-    check_inputs(results, golden)
     check_type(query_id, str, "query_id", "the id of a query")
     names = run_names(
         results.runs, results.runs["run_id"].astype("str").tolist() if runs is None else runs

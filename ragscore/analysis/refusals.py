@@ -155,7 +155,7 @@ def refusals(
 
     `repeats` are the runs of each system that has several.
     """
-    rows = rows_with_queries(scores, golden)
+    rows = rows_with_queries(scores)
     names = [metrics] if isinstance(metrics, str) else list(dict.fromkeys(metrics or ()))
     check_higher(rows, names, "metrics", declared)
     names = names or [name for name in QUALITY if name in rows and rows[name].notna().any()]

@@ -200,16 +200,10 @@ def _of_first(ev: Any, names: pd.Series) -> Results:
 
 def average_names(runs: pd.DataFrame, run_ids: pd.Series) -> pd.Series:
     """Return what each run is called once repeats are averaged: its system, or itself."""
-    systems = _repeated_systems(runs, run_ids.drop_duplicates())
-    return run_ids.map(systems).astype("str").fillna(run_ids)
-
-
-def _repeated_systems(runs: pd.DataFrame, run_ids: pd.Series) -> pd.Series:
-    """Return the system (value) of every run (index) that is one of several repeats."""
     if not {"system", "repeat"} <= set(runs.columns):
-        return pd.Series(dtype="str")
+        return run_ids
     repeats = runs[runs["repeat"].notna() & runs["system"].notna()]
-    systems = _systems_of(repeats, run_ids.to_numpy(dtype=object))
+    systems = _systems_of(repeats, run_ids.unique())
     systems = systems[systems.map(systems.value_counts()) > 1]
     others = set(run_ids) - set(systems.index)
     if taken := others & set(systems):
@@ -218,7 +212,7 @@ def _repeated_systems(runs: pd.DataFrame, run_ids: pd.Series) -> pd.Series:
             field="runs.system",
             allowed="a system that isn't also a run_id",
         )
-    return systems
+    return run_ids.map(systems).astype("str").fillna(run_ids)
 
 
 def pass_at_k(n: npt.ArrayLike, n_passed: Values, k: int) -> Values:

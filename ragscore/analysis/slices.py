@@ -15,7 +15,7 @@ from ragscore.analysis.comparison.align import AlignedScores, align, clusters_te
 from ragscore.analysis.comparison.deltas import paired_deltas
 from ragscore.analysis.comparison.text import in_words, shown_figures
 from ragscore.frames.codes import lookup
-from ragscore.frames.data import DataError, Golden
+from ragscore.frames.data import Golden
 from ragscore.frames.tables import SHOWN_ROWS, Display, Table, shown_n
 from ragscore.frames.typing import Codes, Flags
 from ragscore.frames.verbs import Accessor
@@ -196,11 +196,7 @@ def _prepared(
     scores: pd.DataFrame, golden: Golden, by: Slicing, metrics: list[str] | str | None,
     runs: list[str] | None, cluster: str | None, declared: MetricTable,
 ) -> tuple[AlignedScores, Codes | None]:  # fmt: skip
-    if reserved := [name for name in slice_names(by) if name in RESERVED]:
-        raise DataError(
-            f"a slice can't be called {reserved[0]!r}", field="by",
-            allowed="a name that no column of the result has",
-        )  # fmt: skip
+    slice_names(by, RESERVED)
     aligned = align(scores, metrics, runs, declared)
     return aligned, query_clusters(golden, aligned.query_ids, cluster)
 

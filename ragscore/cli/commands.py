@@ -13,7 +13,6 @@ import pandas as pd
 
 from ragscore.analysis.aggregates import aggregate
 from ragscore.analysis.comparison.gate import UNDECIDED, Gate, gate, scored_by
-from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.extras.runs import traces
 from ragscore.cli.options import (
     ALLOWANCES,
@@ -66,8 +65,8 @@ from ragscore.golden.validate import validate
 from ragscore.io.files import read_parquet, write_text
 from ragscore.scoring.summary import metric_columns
 
+# First line of the comment, by which the next build finds and replaces it.
 MARK = "<!-- ragscore gate -->"
-"""First line of the comment, by which the next build finds and replaces it."""
 LISTED = 20  # changed queries that a comparison lists without --all
 PAIR = (
     option("baseline", RUN_HELP),
@@ -331,9 +330,7 @@ def comment(found: Gate, about: str, link: str | None) -> str:
     return "\n\n".join([*parts, *filter(None, ["\n".join(lines)]), *found.notes()]) + "\n"
 
 
-def write_files(
-    folder: str, found: Gate, cmp: Comparison, about: str, link: str | None
-) -> list[Path]:
+def write_files(folder: str, found: Gate, cmp: Any, about: str, link: str | None) -> list[Path]:
     """Write what a build keeps: comment.md, gate.json, junit.xml, report.html, explorer.html."""
     out = Path(folder)
     out.mkdir(parents=True, exist_ok=True)
@@ -342,9 +339,8 @@ def write_files(
         write_text(out / "gate.json", found.to_json()),
         write_text(out / "junit.xml", found.to_junit()),
     ]
-    verbs: Any = cmp
-    verbs.report(out / "report.html")
-    return [*written, out / "report.html", verbs.explore().write(out / "explorer.html")]
+    cmp.report(out / "report.html")
+    return [*written, out / "report.html", cmp.explore().write(out / "explorer.html")]
 
 
 # Files and labels

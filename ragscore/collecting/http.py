@@ -47,20 +47,18 @@ if TYPE_CHECKING:
 ASK = "/api/v1/ask"
 RETRY_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
 SHOWN = 300  # characters of an error page in a message
+# Size of the largest reply, after unpacking: parsed, it may take forty times as much memory.
 MAX_REPLY_BYTES = 10_000_000
-"""Size of the largest reply, after unpacking: parsed, it may take forty times as much memory."""
 VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 KEY_PLACES = 'a header or parameter "$NAME", which names an environment variable'
-HIT_FIELDS = (*columns("hits"), "metadata")
-CITATION_FIELDS = columns("citations")
 # The query is the golden file's, and how long it took is measured here.
 ANSWER_FIELDS = tuple(
     name for name in columns("responses") if name not in ("query", "elapsed_ms", "scope")
 )
 # Parts of `response` that are mappings themselves, and their allowed names; None allows any.
 TABLES = {
-    "hit": HIT_FIELDS,
-    "citation": CITATION_FIELDS,
+    "hit": (*columns("hits"), "metadata"),
+    "citation": columns("citations"),
     "scope": None,
     "latency": None,
     "config": None,
@@ -301,18 +299,16 @@ def http_system(mapping: Mapping, name: str | None = None) -> System:
         values = _content(response, content, redactor)
         return reply_of(mapping, values, request.get("with_answer") is not False)
 
-    described = {name: vars(mapping)[name] for name in _DESCRIBED}
+    shown = ("method", "url", "params", "headers", "fixed", "request", "others", "response")
+    described = {one: vars(mapping)[one] for one in shown if vars(mapping)[one] not in ({}, None)}
     return System(
         name or address.host,
         ask,
-        {"kind": "http", **{name: one for name, one in described.items() if one not in ({}, None)}},
+        {"kind": "http", **described},
         mapping.takes,
         redactor=redactor,
         close=client.close,
     )
-
-
-_DESCRIBED = ("method", "url", "params", "headers", "fixed", "request", "others", "response")
 
 
 def _exchange(

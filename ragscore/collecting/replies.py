@@ -41,10 +41,9 @@ _CONFIG_OF_ANSWERS = {
 _HIT_NAMES = {
     column: name for name, (column, _) in HIT.items() if "." not in name and column != name
 }
-_CITATION_NAMES = {"heading": "heading_path"}
 
+# A query's record, and the config that its reply reports.
 RecordAndConfig = tuple[dict[str, Any], dict[str, Any]]
-"""A query's record, and the config that its reply reports."""
 
 
 def record_of(
@@ -125,7 +124,9 @@ def _answer(values: dict[str, Any]) -> Any:
         own = found.get("usage")
         found["usage"] = usage | own if isinstance(own, dict) else usage
     if answer is not None:
-        found["citations"] = _renamed_items(found.get("citations") or [], _CITATION_NAMES)
+        found["citations"] = _renamed_items(
+            found.get("citations") or [], {"heading": "heading_path"}
+        )
     return found
 
 

@@ -19,7 +19,6 @@ from ragscore.collecting.journal import (
     environment,
     new_run_id,
     open_journal,
-    refuse_finished,
     run_description,
 )
 from ragscore.collecting.replies import RecordAndConfig
@@ -205,8 +204,6 @@ def collect(
             "config": snapshot,
         }
         folder = Path(out)
-        if not fresh:
-            refuse_finished(folder)
         with open_journal(folder, header, fresh) as journal:
             if described is not None:
                 journal.header["run"]["note"] = described

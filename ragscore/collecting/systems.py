@@ -22,16 +22,15 @@ from ragscore.frames.errors import DataError
 from ragscore.io.servers import Redactor, is_secret, refuse_keys
 from ragscore.io.source import describe, parse_json
 
+# Settings of a whole run, set by the caller.
 SETTINGS = ("mode", "k", "temperature", "seed", "with_answer")
-"""Settings of a whole run, set by the caller."""
+# Fields of a golden query that are sent with it.
 CARRIED = ("filters", "vaults", "folders", "product", "tool")
-"""Fields of a golden query that are sent with it."""
-QUERY_NAMES = ("query", "question")
 SHOWN = 500  # characters of a failed command's output in its error
 _NAMED = re.compile(r"-{0,2}([\w-]+)([=:].*)?", re.DOTALL)  # --token=..., TOKEN=..., X-Token: ...
 
+# One query: `query`, `query_id`, and all known `SETTINGS`, `CARRIED` fields and other settings.
 Request = dict[str, Any]
-"""One query: `query`, `query_id`, and all known `SETTINGS`, `CARRIED` fields and other settings."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +172,7 @@ def _signature(
     """Return a call with a request, the names that the function accepts, and those it requires."""
     parameters = list(inspect.signature(function).parameters.values())
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    named = [p for p in parameters if p.name in QUERY_NAMES]
+    named = [p for p in parameters if p.name in ("query", "question")]
     query = next(iter([*named, *(p for p in parameters if p.kind <= p.VAR_POSITIONAL)]), None)
     if query is None:
         raise DataError(

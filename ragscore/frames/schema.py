@@ -144,19 +144,6 @@ FIELDS: dict[str, list[Field]] = {
     ],
 }  # fmt: skip
 
-# Object of our file -> its first fields, in the order in which they are written; others follow.
-LAYOUT = {
-    "responses": ("query_id", "query", "conversation", "turn", "mode", "hits_top_k",
-                  "answer.answer", "answer.grounded", "answer.refused", "answer.refusal_reason",
-                  "answer.cost_usd", "answer.citations", "answer", "elapsed_ms", "error"),
-    "hits": ("rank", "call", "chunk_id", "doc_id", "source_key", "chunker_version", "stale",
-             "text_cut", "score_kind", "doc_path", "snippet", "heading_path", "citation.kind",
-             "citation.path"),
-    "citations": ("marker", "chunk_id", "doc_id", "heading_path", "citation.kind",
-                  "citation.path"),
-    "calls": ("iter",),
-}  # fmt: skip
-
 # Objects inside ours that have rules of their own, and fields that tools write beside ours, of
 # which none is a typo.
 BESIDE: dict[str, str] = {

@@ -17,17 +17,17 @@ from typing import Any
 
 import yaml
 
-from ragscore.io.files import read_bytes, write_bytes, write_text
+from ragscore.io.files import write_bytes, write_text
 from ragscore.io.golden_read import file_rows
 from ragscore.io.golden_write import flow_text, yaml_text
 from ragscore.io.source import Problems, Row, as_id
 from ragscore.io.yaml_text import yaml_documents
 
 BOM = "\ufeff"
+# Value by field; in a change None removes the field.
 Values = dict[str, Any]
-"""Value by field; in a change None removes the field."""
+# Start and end of a part of the text, and what replaces it.
 Edit = tuple[int, int, str]
-"""Start and end of a part of the text, and what replaces it."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,6 @@ def _block(values: Values, column: int) -> str:
     """Return fields as lines of YAML, the first without its indent, the last without its end."""
     first, *others = yaml_text([values]).rstrip("\n").split("\n")
     return "\n".join([first[2:], *(" " * column + one[2:] if one else one for one in others)])
-
-
-def read_golden_text(path: Path) -> GoldenText:
-    """Read the text of a golden file that can be loaded, with its line ends and BOM."""
-    return GoldenText(path, read_bytes(path).decode(errors="replace"))
 
 
 def write_golden_text(content: GoldenText) -> None:

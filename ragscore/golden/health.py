@@ -11,19 +11,16 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.scoring.intervals import query_clusters, shared_only
+from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import Metric
 from ragscore.scoring.rows import Rows
 from ragscore.stats import minimum_detectable, queries_needed
 from ragscore.stats.moments import sample
-
-Integers = npt.NDArray[np.int64]
 
 DISCRIMINATES = ("all pass", "all fail", "all alike", "tells apart", "one run", "not measured")
 DIFFERENCES = (0.02, 0.05, 0.1)
@@ -162,11 +159,7 @@ def _needed(
     """
     first, second = np.triu_indices(values.shape[1], 1)
     change = values.to_numpy()[:, second] - values.to_numpy()[:, first]
-    group = query_clusters(golden, values.index, "group")
-    if group is None:
-        group = np.full(len(values), -1)
-    alone = group.max(initial=-1) + np.cumsum(group < 0)
-    of = sample(change, shared_only(np.where(group < 0, alone, group)))
+    of = sample(change, query_clusters(golden, values.index, "group"))
     mean, std, effect = of.mean, of.std, np.fmax(of.design_effect, 1.0)
     detectable = minimum_detectable(of.jackknifed, of.alike)
     difference = np.asarray(differences, dtype=np.float64)[None, :]
@@ -227,10 +220,7 @@ def near_duplicates(golden: Golden, similarity: float = SIMILARITY) -> pd.DataFr
     one, other = (queries.iloc[pairs[name]].reset_index(drop=True) for name in ("first", "second"))
     targets = golden.targets[golden.targets["grade"] > 0]
     ids = (targets["level"].astype("str") + ":" + targets["target_id"]).groupby(targets["query_id"])
-    expected, sides = (
-        ids.agg(frozenset).to_dict(),
-        zip(one["query_id"], other["query_id"], strict=True),
-    )
+    expected = ids.agg(frozenset).to_dict()
     same_order = []  # of the shared words, each where it first occurs
     for a, b in zip(pairs["first"], pairs["second"], strict=True):
         shared = [[word for word in words[n] if word in words[m]] for n, m in ((a, b), (b, a))]
@@ -239,7 +229,10 @@ def near_duplicates(golden: Golden, similarity: float = SIMILARITY) -> pd.DataFr
         "query_id": one["query_id"], "other": other["query_id"],
         "similarity": pairs["similarity"],
         "same_group": one["group"].eq(other["group"]).fillna(False) if "group" in one else False,
-        "same_targets": [expected.get(a) == expected.get(b) for a, b in sides],
+        "same_targets": [
+            expected.get(a) == expected.get(b)
+            for a, b in zip(one["query_id"], other["query_id"], strict=True)
+        ],
         "same_order": same_order,
         "query": one["query"], "other_query": other["query"],
     }).astype({"same_group": bool, "same_targets": bool, "same_order": bool})  # fmt: skip

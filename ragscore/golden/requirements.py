@@ -3,7 +3,7 @@
 Nothing is scored; only columns that have values are counted.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
@@ -86,8 +86,7 @@ def read_source(source: Any, options: dict[str, Any]) -> tuple[list[Golden | Res
     if isinstance(source, (Golden, Results)):
         return [source], []
     found, told, errors = list[Golden | Results](), list[str](), list[DataError]()
-    loaders: tuple[Any, ...] = (load_golden, load_results)
-    for load in loaders:
+    for load in cast("tuple[Any, ...]", (load_golden, load_results)):
         with unsaid() as said:
             try:
                 one = load(source, **options)

@@ -26,11 +26,10 @@ from ragscore.golden.golden_text import (
     GoldenText,
     Values,
     locked,
-    read_golden_text,
     write_golden_text,
 )
 from ragscore.io.columns import ANSWERABLE
-from ragscore.io.files import naming
+from ragscore.io.files import naming, read_bytes
 from ragscore.io.formats.chatbot import chatbot_cases
 from ragscore.io.golden_read import ID_FIELDS, golden_of
 from ragscore.io.golden_write import golden_rows
@@ -225,7 +224,8 @@ def add_labels(
     """
     path = Path(golden_file).resolve()
     with locked(path.parent):
-        golden, text = golden_to_label(path), read_golden_text(path)
+        golden = golden_to_label(path)
+        text = GoldenText(path, read_bytes(path).decode(errors="replace"))
         if (
             not path.name.removesuffix(".gz").endswith((".yaml", ".yml", ".jsonl"))
             or [*text.rows] != golden.queries["query_id"].tolist()

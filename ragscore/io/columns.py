@@ -39,14 +39,15 @@ RESULT_ROLES = {
 }  # fmt: skip
 GOLDEN_ROLES = {
     **_QUERY,
-    "doc_id": "expected_doc_ids gold_doc_ids gold_doc_id gold_docs relevant_doc_ids relevant_docs"
-    " relevant_doc_id relevant_documents relevant_ids relevant positive_doc_ids positive_ids"
-    " positives positive gold_ids gold_id gold golds expected_ids expected_docs expected"
-    " ground_truth_ids ground_truth_doc_ids retrieval_gt reference_doc_ids target_ids target"
-    " qrels judgments judgements correct_docs correct_ids"
+    "doc_id": "expected_doc_ids expected_doc_id gold_doc_ids gold_doc_id gold_docs relevant_doc_ids"
+    " relevant_docs relevant_doc_id relevant_documents relevant_ids relevant positive_doc_ids"
+    " positive_ids positives positive gold_ids gold_id gold golds expected_ids expected_docs"
+    " expected ground_truth_ids ground_truth_doc_ids retrieval_gt reference_doc_ids target_ids"
+    " target qrels judgments judgements correct_docs correct_ids"
     f" doc_ids docids {_IDS['doc_id']} id _id",
-    "chunk_id": "expected_chunk_ids gold_chunk_ids gold_chunk_id gold_chunks relevant_chunk_ids"
-    " relevant_chunks reference_context_ids gold_context_ids gold_passage_ids relevant_passage_ids"
+    "chunk_id": "expected_chunk_ids expected_chunk_id gold_chunk_ids gold_chunk_id gold_chunks"
+    " relevant_chunk_ids relevant_chunks reference_context_ids gold_context_ids gold_passage_ids"
+    " relevant_passage_ids"
     f" chunk_ids {_IDS['chunk_id']}",
     "text": "expected_texts gold_texts gold_contexts reference_contexts relevant_contexts"
     " gold_passages relevant_passages relevant_texts ground_truth_contexts evidence_texts"
@@ -243,8 +244,6 @@ def resolve(
         returned = [role for role in ROLES["results"] if role not in _QUERY]
         if "query_id" not in roles or called(fields, "results", *returned):
             raise unsettled(fields, roles, side, where, kind)
-    if not {*ID_ROLES} & given.keys():
-        _refuse_other_side(roles, fields, side, where)
     for role in roles.keys() - given.keys():
         _ask(role, roles, fields, side, where)
     return {role: roles[role] for role in (*ROLES[side], *roles) if role in roles}
@@ -296,9 +295,7 @@ def _fits(role: str, column: str, value: Any) -> bool:
     if role in _KINDS and kind_of(value) not in _KINDS[role]:
         return False
     items = found if isinstance(found := nested(value), list) else []
-    if (
-        role in ID_ROLES and items and isinstance(items[0], dict)
-    ):  # else they are texts, or the like
+    if role in ID_ROLES and items and isinstance(items[0], dict):  # else they are texts
         return bool({*ID_ROLES} & inner_roles(items[0], "doc_id").keys())
     if role == "citations":  # accepted answers are texts with blanks
         return not any(isinstance(one, str) and " " in one.strip() for one in items)
@@ -312,7 +309,15 @@ def _ask(role: str, roles: Columns, fields: Mapping[str, Any], side: str, where:
     texts = [one for one in values if isinstance(one, str)] if isinstance(values, list) else []
     tells = roles.keys() - {"query_id", "query"}
     has_bare_id = plain_name(roles.get("query_id", "")) == "id" and "query" not in roles
+    other, looks, taken, own, marks = _OTHER[side]
+    mark = next((one for one in fields if plain_name(one) in marks), None)
     questions: list[tuple[bool, str, Columns, str]] = [
+        (  # hits as labels, or labels as hits: every score would be 1, or none mean anything
+            is_id and mark is not None and name in _ANY_IDS and not own & roles.keys(),
+            f"{mark} beside {column} looks like {looks}",
+            {role: column},
+            f"to take them as {taken}; rs.load_{other} takes them as what they look like",
+        ),
         (
             is_id and any(kind_of(one) == "long" for one in texts),
             f"{column} holds texts where ids are looked for, such as {_short(texts[:1])[1:-1]}",
@@ -397,32 +402,17 @@ _METRIC = re.compile(
 )
 
 
-def _refuse_other_side(roles: Columns, fields: Mapping[str, Any], side: str, where: str) -> None:
-    """Refuse hits as labels and labels as hits: every score would be 1, or none mean anything.
+def inner_roles(hit: Mapping[str, Any], role: str, beside: str = "score") -> Columns:
+    """Return role -> field of a hit or label that is a mapping; a bare `id` has the given role.
 
-    Ids that are called as ids are everywhere belong to the side that the other columns tell.
+    `beside` is the role of the numbers of its side.
     """
-    ids = {role: roles[role] for role in ID_ROLES if role in roles}
-    other, looks, taken, own, marks = _OTHER[side]
-    if not ids or own & roles.keys() or any(plain_name(o) not in _ANY_IDS for o in ids.values()):
-        return
-    for name in fields:
-        if plain_name(name) in marks:
-            raise DataError(
-                f"{name} beside {', '.join(ids.values())} looks like {looks}",
-                file=where, field="columns", columns=dict([*ids.items()][:1]),
-                allowed=f"to take them as {taken}; rs.load_{other} takes them as what they look"
-                " like",
-            )  # fmt: skip
-
-
-def inner_roles(hit: Mapping[str, Any], role: str) -> Columns:
-    """Return role -> field of a hit that is a mapping; a bare `id` has the given role."""
     plain = {plain_name(name): name for name in hit}
+    known = _KNOWN["results"] | {"grade": _KNOWN["golden"]["grade"]}
     roles: Columns = {
-        name: plain[known[0]]
-        for name in (*ID_ROLES, "rank", "score", "text")
-        if (known := [one for one in _KNOWN["results"][name] if one in plain and one != "id"])
+        name: plain[first[0]]
+        for name in (*ID_ROLES, "rank", beside, "text")
+        if (first := [one for one in known[name] if one in plain and one != "id"])
     }
     if "id" in plain and not roles.keys() & {*ID_ROLES}:
         roles[role] = plain["id"]

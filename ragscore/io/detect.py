@@ -132,10 +132,8 @@ class Format:
     options
         Load options that only some formats have.
     suffixes
-        Endings of paths that mean it when it is written.
-    may_be
-        Says of a file that nothing fits if it is probably of this format: its reader tells the
-        line and field that are wrong.
+        Endings of paths that mean it when it is written. Of a file that can't be read its reader
+        tells the line that is wrong.
     has_tags
         True if a file's tags name its runs: another file may have the same ones.
     keeps
@@ -150,7 +148,6 @@ class Format:
     about: tuple[str, ...] = ("", "")
     options: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
-    may_be: Callable[[Sample], bool] = lambda seen: False
     has_tags: bool = False
     keeps: str = ""
 
@@ -225,7 +222,7 @@ def choose_format(
 ) -> Format:
     """Return the format called `name`, else the only one that a sample fits.
 
-    What fits none is of the format that it may be, else a `table`, if it has columns.
+    What fits none is a `table`, if it has columns, else of the format that its ending names.
 
     Raises
     ------
@@ -246,10 +243,14 @@ def choose_format(
     lines = [one for names, one in NOT_READ.items() if seen.has(*names.split())]
     if not fitting and not lines:
         is_table = seen.kind == "frame" or (seen.keys and seen.kind in TABLES)
-        fitting = [one for one in formats if one.may_be(seen)] or [table] * bool(is_table)
+        ending = seen.path.name.removesuffix(".gz")
+        named = [one for one in formats if one.suffixes and ending.endswith(one.suffixes)]
+        is_torn = not is_table or seen.kind == "text"
+        fitting = named if named and is_torn else [table] * bool(is_table)
     if len(fitting) == 1:
         return fitting[0]
     allowed = f"pass format=, one of {', '.join(by_name)}"
+    allowed = "its records, by yaml.safe_load(text)" if seen.kind == "yaml" else allowed
     if fitting:
         found = f"fits {len(fitting)} formats: {', '.join(one.name for one in fitting)}"
     elif lines:
@@ -258,9 +259,6 @@ def choose_format(
         shown = f"with {', '.join(sorted(seen.keys)[:12])}" if seen.keys else repr(seen.line[:60])
         found = f"fits no format of {what} ({seen.kind} {shown})"
     raise DataError(found, file=seen.path, field="format", allowed=allowed)
-
-
-DELIMITERS = ",\t;|"
 
 
 def first_cells(text: str) -> list[str]:
@@ -273,4 +271,4 @@ def first_cells(text: str) -> list[str]:
 def delimiter_of(text: str) -> str:
     """Return what separates the cells of a table's first line: comma, tab, semicolon or bar."""
     header = next((line for line in text.lstrip("\ufeff").splitlines() if line.strip()), "")
-    return max(DELIMITERS, key=header.count)
+    return max(",\t;|", key=header.count)

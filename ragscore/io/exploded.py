@@ -88,7 +88,7 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
     row = np.repeat(np.arange(len(lengths)), lengths)
     held = [*chain.from_iterable(one.items or () for one in mine)]
     if held and {*map(type, held)} == {dict}:
-        found = _objects(held, main, cells.lines[row], cells, columns[main].name)
+        found = _objects(held, main, cells.lines[row], cells, columns[main].name, beside)
     else:
         found = {main: column_of(held)}
     is_known = np.array([one.items is not None for one in mine], bool)
@@ -175,14 +175,14 @@ def _beside(
 
 
 def _objects(
-    items: list[dict[str, Any]], role: str, lines: Codes, cells: Cells, name: Any
-) -> dict[str, pd.Series]:
+    items: list[dict[str, Any]], role: str, lines: Codes, cells: Cells, name: Any, beside: str
+) -> dict[str, pd.Series]:  # fmt: skip
     """Return objects as columns: by the names of their fields, the others as `x_*`.
 
     A bare `id` has the role of the column, or is a document's.
     """
     fields = fields_of(items)
-    roles = inner_roles(fields, role if role in ID_ROLES else "doc_id")
+    roles = inner_roles(fields, role if role in ID_ROLES else "doc_id", beside)
     found = {one: column_of(fields.pop(name)) for one, name in roles.items()}
     known = [found[one].notna() for one in (*ID_ROLES, "text") if one in found]
     is_bad = ~np.any(known, axis=0) if known else np.ones(len(items), bool)

@@ -7,11 +7,11 @@ sets the limit for all that one load opens. Files outside of a store are written
 
 import gzip
 import json
-import math
 import os
 import secrets
 import shutil
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -165,8 +165,7 @@ def text_lines(path: Path) -> Iterator[str]:
         As `read_text`; or a line is too long.
     """
     for begin, block in line_blocks(path):
-        lines = lines_of(block, path, begin)
-        yield from lines[:-1] if block.endswith(b"\n") else lines
+        yield from lines_of(block.removesuffix(b"\n"), path, begin)
 
 
 def line_blocks(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -177,23 +176,17 @@ def line_blocks(path: Path) -> Iterator[tuple[int, bytes]]:
     DataError
         The file can't be read, or a line is too long.
     """
-    limit = _LIMIT.get() or math.inf
+    limit, begin = _LIMIT.get() or sys.maxsize, 1
     with open_bytes(path) as opened:
-        rest, begin = b"", 1
-        while data := opened.read(BLOCK_BYTES):
-            cut = data.rfind(b"\n") + 1
-            if cut:
-                block, rest = rest + data[:cut], data[cut:]
-                yield begin, block
-                begin += block.count(b"\n")
-            else:
-                rest += data
-            if len(rest) > limit:
+        while block := opened.read(BLOCK_BYTES):
+            if len(rest := opened.readline(limit)) >= limit:
                 found = f"a line of more than {limit:,} bytes"
                 allowed = f"shorter lines, or {LIFT}"
-                raise DataError(found, file=path, line=begin, allowed=allowed)
-        if rest:
-            yield begin, rest
+                line = begin + block.count(b"\n")
+                raise DataError(found, file=path, line=line, allowed=allowed)
+            block += rest
+            yield begin, block
+            begin += block.count(b"\n")
 
 
 def text_of(block: bytes, path: Path, begin: int = 1) -> str:

@@ -13,6 +13,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from ragscore.frames.kinds import WORTH
@@ -20,6 +21,7 @@ from ragscore.io import inspect_log, traces
 from ragscore.io.cells import hash_query
 from ragscore.io.columns import ID_ROLES, called
 from ragscore.io.detect import Mark, Sample
+from ragscore.io.frames_in import json_value
 from ragscore.io.importers import (
     ANSWER_KEYS,
     PASSED,
@@ -232,16 +234,6 @@ _ASSESSED = {
 _PASSAGES = {"gold_chunk_id": "chunk_id id", "gold_doc_id": "doc_uri doc_id source"}
 
 
-def _fits_mlflow(seen: Sample) -> bool:
-    """Return True for a table with scores `<name>/value`, or with requests and responses."""
-    has_scores = any(_MLFLOW_SCORE.match(name) for name in seen.keys)
-    return (
-        (has_scores and "user_input" not in seen.keys)
-        or seen.has("trace_id", "request", "response")
-        or seen.has("request_id", "inputs", "outputs")
-    )
-
-
 def _mlflow(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     for row in rows:
         one = row.values
@@ -256,7 +248,7 @@ def _mlflow(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
             | without_missing({name: one.get(f"{name}/value") for name in _EXPECTED})
         )  # fmt: skip
         passages = each(expected, "expected_retrieved_context", _PASSAGES)
-        ids = {name: as_text(one.get(name)) for name in _IDS}
+        ids = ("trace_id", "request_id", "client_request_id")
         yield row, {
             "query": text_of(first_at(one, "inputs request"), QUERY_KEYS),
             "answer": text_of(first_at(one, "outputs response prediction"), _ANSWERS),
@@ -267,12 +259,12 @@ def _mlflow(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
             **{name: [passage[name] for passage in passages if passage[name] is not None] or None
                for name in _PASSAGES},
             **(searches if searches["calls"] else {}),
-            "scores": _scores_of_mlflow(one), "extra": without_missing(ids),
+            "scores": _scores_of_mlflow(one),
+            "extra": without_missing({name: as_text(one.get(name)) for name in ids}),
         }  # fmt: skip
 
 
 _ANSWERS = ("response", "answer", "output", "content")
-_IDS = ("trace_id", "request_id", "client_request_id")
 
 
 def _scores_of_mlflow(row: Fields) -> list[Fields]:
@@ -326,9 +318,20 @@ def _phoenix(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
 
 # lm-evaluation-harness
 
+_SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT.+)\.jsonl(\.gz)?")
+
+
+def _results_of_lm_eval(source: Path) -> Fields:
+    """Return the results beside the samples, with their task."""
+    named = _SAMPLES.fullmatch(source.name)
+    file = source.with_name(f"results_{named['time']}.json") if named else source
+    content = json_value(file) if named and file.exists() else {}
+    return content | {"task": named["task"]} if named and isinstance(content, dict) else {}
+
 
 def _lm_eval(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     """Yield one answer for the lines of a document, of which there is one per filter."""
+    better = mapping(mapping(file.top, "higher_is_better"), file.top.get("task", ""))
     of_doc: dict[str, list[Row]] = {}
     for row in rows:
         of_doc.setdefault(str(row.values.get("doc_id")), []).append(row)
@@ -344,7 +347,8 @@ def _lm_eval(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
             "extra": {"doc": mapping(one, "doc")},
             "scores": [
                 {"metric": f"{name},{as_text(line.get('filter')) or 'none'}", "value": line[name],
-                 "is_judged": False, "same": {}}
+                 "is_judged": False, "same": {},
+                 **({"better": "higher" if better[name] else "lower"} if name in better else {})}
                 for line in (one, *(other.values for other in others))
                 for name in map(str, _listed(line, "metrics"))
                 if as_number(line.get(name)) is not None or isinstance(line.get(name), bool)
@@ -398,16 +402,18 @@ def _predictions(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
 def _trec_rag(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     """Yield cited answers; a citation that points beyond the references has only its marker."""
     for row in rows:
-        answer = row.values.get("answer") or []
-        if not isinstance(answer, list) or not all(isinstance(one, dict) for one in answer):
-            file.problems.reject(answer, row.line, "answer", "a list of mappings")
-            answer = []
+        answer = dicts_in(row.values.get("answer"))
         texts = [(as_text(one.get("text")) or "").strip() for one in answer]
         cited = [(n, one) for n, sentence in enumerate(answer, 1)
-                 for one in sentence.get("citations") or ()]  # fmt: skip
-        if not all(is_int(one) for _, one in cited):
-            allowed = "lists of indices into references, from 0"
-            file.problems.reject([one for _, one in cited], row.line, "answer.citations", allowed)
+                 for one in _listed(sentence, "citations")]  # fmt: skip
+        is_bad = len(answer) != len(_listed(row.values, "answer"))
+        if is_bad or not all(is_int(one) for _, one in cited):
+            file.problems.reject(
+                row.values["answer"],
+                row.line,
+                field="answer",
+                allowed="a list of mappings; their citations are indices into references, from 0",
+            )
             cited = []
         known = dict(enumerate(_listed(row.values, "references")))
         own = {name: one for name, one in row.values.items() if name not in _OF_TREC_RAG}
@@ -435,8 +441,12 @@ def _nuggets(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
         judged = [one | fact for one, fact in zip(verdicts, facts, strict=True)]
         for number, one in enumerate(judged, 1):
             if one["verdict"] not in (None, *WORTH):
-                field = f"nuggets.{number}.assignment"
-                file.problems.reject(one["verdict"], row.line, field, f"one of {', '.join(WORTH)}")
+                file.problems.reject(
+                    one["verdict"],
+                    row.line,
+                    field=f"nuggets.{number}.assignment",
+                    allowed=f"one of {', '.join(WORTH)}",
+                )
         yield row, {
             "key_facts": facts or None,
             "judgments": [
@@ -520,9 +530,10 @@ TOOLS = [
     ),
     Tool(
         "lm_eval", Mark("doc_id resps filtered_resps target"),
-        ("lm-evaluation-harness's samples", "`filtered_resps` and `target`",
-         "targets of lm-evaluation-harness's samples"),
-        {"query_id": "doc_id"}, read=_lm_eval,
+        ("lm-evaluation-harness's samples, with the results beside them",
+         "`filtered_resps` and `target`", "targets of lm-evaluation-harness's samples"),
+        {"query_id": "doc_id"}, read=_lm_eval, top=_results_of_lm_eval,
+        run={"system": "model_name", "suite": "task", "config": "config"},
     ),
     Tool(
         "trec_rag", Mark("topic_id references answer"),
@@ -539,7 +550,14 @@ TOOLS = [
         read=_nuggets,
     ),
     Tool(
-        "mlflow", _fits_mlflow,
+        "mlflow",
+        lambda seen: max(
+            Mark("trace_id request response")(seen),
+            Mark("request_id inputs outputs")(seen),
+            Mark(test=lambda one: any(map(_MLFLOW_SCORE.match, one.keys)), without="user_input")(
+                seen
+            ),
+        ),
         ("MLflow's evaluation table", "`<name>/value`, or `trace_id`, `request`, `response`",
          "expectations of MLflow's table"),
         {"latency_ms": "execution_duration", "latency_s": "latency"}, read=_mlflow,

@@ -107,7 +107,7 @@ EMPTY: tuple[Any, ...] = ([], {}, "[]")
 def frame_table(frame: pd.DataFrame, name: str = "frame", kind: str = "frame") -> Table:
     """Return a pandas frame as a table; names of its index are columns like others."""
     if frame.columns.has_duplicates or isinstance(frame.columns, pd.MultiIndex):
-        allowed = "one level of names, each there once"
+        allowed = "one level of names, each there once; names=[...] of pd.read_csv without a header"
         found = excerpt(", ".join(map(str, frame.columns)))
         raise DataError(found, file=name, field="columns", allowed=allowed)
     named = [one for one in frame.index.names if one is not None and one not in frame.columns]
@@ -299,15 +299,10 @@ def table_of(
 
 def _of_dict(source: Mapping[Any, Any], name: str, columns: Columns | None, side: str) -> Table:
     """Return a dict as a table: columns, an object that holds records, or queries."""
-    named = {*(columns or {}).values()} - {None}
-    keys = [one for one in source if isinstance(one, str)]
-    is_named = names_query(keys) and 1 < len(source) == len(keys)
+    is_named = names_query(map(str, source)) or {*(columns or {}).values()} & source.keys()
     are_lists = all(isinstance(one, (list, tuple)) for one in source.values())
-    if are_lists and (is_named or (named and named <= source.keys())):
-        if len({*map(len, source.values())}) > 1:
-            raise DataError("columns of several lengths", file=name, allowed="lists of one length")
-        rows = zip(*source.values(), strict=True)
-        return record_table([dict(zip(source, row, strict=True)) for row in rows], name)
+    if is_named and are_lists and len(source) > 1:
+        raise DataError(f"columns: {name_list(source)}", file=name, allowed="pd.DataFrame(data)")
     lists = [one for one in source.values() if isinstance(one, list) and one]
     known = [one for one in lists if all(isinstance(i, dict) for i in one) and names_query(one[0])]
     if len(known) == 1:  # records under one key, beside means or a config

@@ -78,7 +78,6 @@ def read_golden(
     """Read and check one golden file; `ragscore.load_golden` documents the arguments."""
     problems = Problems(path, strict)
     golden = golden_of(file_rows(path, problems), problems, absent_docs, catalogue)
-    problems.typos.warn()
     return golden
 
 
@@ -113,8 +112,12 @@ def golden_of(
             for kind, found in parts.items():
                 records[kind] += found
     if twice:  # one error names all
-        told, line = f"there more than once: {', '.join(sorted(twice))}", max(twice.values())
-        problems.add(told, line=line, field="id", allowed="ids must be unique")
+        problems.add(
+            f"there more than once: {', '.join(sorted(twice))}",
+            line=max(twice.values()),
+            field="id",
+            allowed="ids must be unique",
+        )
     records["targets"] = with_levels(records["targets"])
     frames = {
         name: from_records(records[name], name).drop_duplicates(ignore_index=True)
@@ -143,7 +146,7 @@ def read_row(
     query = _required(row, "query", as_text, "text", problems)
     if query is None:
         return None
-    problems.typos.check(row.values, KNOWN_FIELDS, row.line)
+    problems.check_names(row.values, KNOWN_FIELDS, row.line)
     fields = FieldReader(row.values, "", row.line, problems, lines=row.lines)
     targets = targets_of(fields)
     record: dict[str, Any] = {"query": query}
@@ -267,8 +270,11 @@ def check_catalogue(targets: pd.DataFrame, catalogue: pd.DataFrame, problems: Pr
             if unknown := sorted({*expected[~is_known]}):
                 found[name] = f"{plural(len(unknown), what)} ({', '.join(unknown)})"
     if found:
-        told = f"not in the catalogue: {', '.join(found.values())}"
-        problems.add(told, field=", ".join(found), allowed="ids of the catalogue")
+        problems.add(
+            f"not in the catalogue: {', '.join(found.values())}",
+            field=", ".join(found),
+            allowed="ids of the catalogue",
+        )
 
 
 def _plain(value: Any) -> Any:
@@ -357,7 +363,7 @@ def with_levels(targets: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _anchor(reader: FieldReader, support: Any) -> dict[str, Any] | None:
     """Take the known fields of a support; any one of its snippets, which stay, is enough."""
-    reader.problems.typos.check(reader.values, SUPPORT_FIELDS, reader.line or 1)
+    reader.problems.check_names(reader.values, SUPPORT_FIELDS, reader.line or 1)
     path, grade = as_id(reader.pop("path", "rel_path")), reader.pop("grade")
     start, end, unit = reader.pop("start"), reader.pop("end"), reader.take("text", "span_unit")
     has_span = start is not None or end is not None

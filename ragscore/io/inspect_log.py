@@ -6,12 +6,15 @@ name it, as in `columns={"chunk_id": "metadata.sources"}`.
 
 import json
 import re
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from ragscore.frames.data import DataError
+import pyarrow as pa
+
 from ragscore.io.files import check_unpacked
 from ragscore.io.importers import (
     PASSED,
@@ -99,22 +102,33 @@ def opened(path: Path) -> Fields:
     """Return a log of the kind `.eval` as the one object of a log in JSON; {} for another file."""
     if path.suffix != ".eval":
         return {}
-    with zipfile.ZipFile(path) as opened:
+    with path.open("rb") as file, zipfile.ZipFile(file) as opened:
         check_unpacked(sum(one.file_size for one in opened.infolist()), path)
         names = opened.namelist()
         # a log that was cut short has no header yet
         head = "header.json" if "header.json" in names else "_journal/start.json"
-        try:
-            top = parse_json(opened.read(head).decode())
-            found = [_whole(opened.read(one).decode()) for one in names if one[:8] == "samples/"]
-        except NotImplementedError as error:  # zstd, before Python 3.14
-            raise DataError(
-                "a zip that this Python doesn't unpack", file=path,
-                allowed="the log as JSON, by `inspect log convert --to json`",
-            ) from error  # fmt: skip
+        top = parse_json(_member(opened, file, head))
+        found = [_whole(_member(opened, file, one)) for one in names if one[:8] == "samples/"]
     # the zip has them as they were finished; ids of one length come before longer ones
     in_order = sorted(found, key=lambda one: (one.get("epoch") or 0, str(one.get("id")).zfill(99)))
     return top | {"samples": in_order}
+
+
+def _member(opened: zipfile.ZipFile, file: BinaryIO, name: str) -> str:
+    """Return a text in a zip, also one packed by zstd, which `zipfile` knows from 3.14 on."""
+    info = opened.getinfo(name)
+    if info.compress_type != _ZSTD:
+        return opened.read(name).decode()
+    file.seek(info.header_offset)
+    *_, length, more = struct.unpack("<4s22s2H", file.read(30))  # of the name and what follows it
+    packed = file.read(length + more + info.compress_size)[length + more :]
+    content: bytes = pa.decompress(packed, info.file_size, "zstd", asbytes=True)
+    if zlib.crc32(content) != info.CRC:
+        raise zipfile.BadZipFile(f"bad CRC-32 of {name}")
+    return content.decode()
+
+
+_ZSTD = 93  # its number in APPNOTE.TXT of the zip format
 
 
 def _whole(text: str) -> Fields:

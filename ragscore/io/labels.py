@@ -17,16 +17,12 @@ from ragscore.frames.data import Golden
 from ragscore.frames.errors import DataError, name_list, warn
 from ragscore.frames.kinds import IMPORTANCE, LABELS, empty
 from ragscore.frames.typing import Codes, Flags
-from ragscore.io.cells import Cells
-from ragscore.io.columns import (
-    Columns,
-    called,
-    kind_of,
-)  # fmt: skip
+from ragscore.io.cells import Cells, plain_values
+from ragscore.io.columns import ID_ROLES, Columns, called, kind_of
 from ragscore.io.exploded import exploded, is_listed
 from ragscore.io.frames_in import Table, table_of
 from ragscore.io.golden_read import check_catalogue, check_groups, golden_of
-from ragscore.io.source import Problems, Row, as_id
+from ragscore.io.source import Problems, Row
 from ragscore.io.tables import (
     Groups,
     mapping_of,
@@ -41,7 +37,6 @@ from ragscore.io.values import nested, plain_cell
 LEVELS = {"doc": "doc_id", "chunk": "chunk_id", "text": "text"}
 TAGS = {"tags": "tag", "vaults": "vault", "folders": "folder"}
 CHECKS = {"must_contain": "must_contain", "forbidden": "forbidden", "key_facts": "key_fact"}
-_APART = "\x1f"  # between the alternatives of a target
 _GRAMMAR = frozenset(
     "gold_supports required_support_groups expected_metadata expected_substrings expected_empty"
     " expected_source_keys must_not_contain_source_keys recency_conflict_rule filters".split()
@@ -80,7 +75,7 @@ def _is_ours(table: Table) -> bool:
     names = {*table.frame.columns}
     firsts = [nested(table.fields.get(one)) for one in ("expected_doc_ids", "expected_chunk_ids")]
     held = [one for each in firsts if isinstance(each, list) for one in each]
-    is_more = bool(_GRAMMAR & names) or any(isinstance(one, dict) for one in held)
+    is_more = bool(_GRAMMAR & names) or any(isinstance(one, (dict, list)) for one in held)
     return is_more and bool({"id", "query_id"} & names)
 
 
@@ -89,17 +84,23 @@ def _ask_for_grades(table: Table, roles: Columns, own: Iterable[pd.Series]) -> N
 
     One that differs within a query and holds numbers, flags, or words for grades, or is called so.
     """
-    ids = [table.column(roles[role]) for role in ("doc_id", "chunk_id") if role in roles]
+    ids = {role: table.column(roles[role]) for role in ID_ROLES if role in roles}
     query = roles.get("query_id", roles.get("query"))
-    if query is None or not ids or any(map(is_listed, ids)):
+    if query is None or not ids:
         return
+    asked = table.column(query)
+    if any(map(is_listed, ids.values())):  # the fields of objects may be grades
+        items = exploded(ids, Cells(Problems(table.name, strict=False), table.lines), "grade")
+        fields = items.columns.items() if "grade" not in items.columns else ()
+        own = [one.rename(f"{one.name}.{name[2:]}") for name, one in fields if name[:2] == "x_"]
+        asked = asked.take(items.row).reset_index(drop=True)
     for column in own:
         name, words = str(column.name), column.dropna().astype("str").str.strip().str.lower()
-        is_named = not len(words) and len(table.frame) > 1 and called([name], "golden", "grade")
+        is_named = not len(words) and len(asked) > 1 and called([name], "golden", "grade")
         kinds = map(kind_of, words.unique())
         is_grade = all(one in ("number", "flag", "fraction") for one in kinds)
         is_grade = is_grade or bool(words.isin(_GRADES).all())
-        by_query = words.groupby(table.column(query), sort=False)
+        by_query = words.groupby(asked, sort=False)
         if is_named or (is_grade and (by_query.nunique() > 1).any()):
             raise DataError(
                 f"no column is taken for grades, so every id would be relevant; {name} holds"
@@ -144,7 +145,8 @@ def labels_of(
     kinds = CHECKS | TAGS | {role: role[5:] for role in columns if role.startswith("tags.")}
     texts_of = [_texts_of(columns[r], groups, kind) for r, kind in kinds.items() if r in columns]
     for role in [role for role in ("reference_answer", *LABELS) if role in columns]:
-        if role == "reference_answer" and columns[role].map(_is_list).any():
+        cells_of = map(nested, plain_values(columns[role]))
+        if role == "reference_answer" and any(isinstance(one, list) for one in cells_of):
             # of several accepted answers all but the first are checks
             every = _texts_of(columns[role], groups, "accepted_answer")
             every = every.drop_duplicates(["query", "text"])
@@ -183,10 +185,6 @@ def labels_of(
 _NO_TEXTS = pd.DataFrame({"query": [], "kind": [], "text": []}, dtype="str").astype({"query": int})
 
 
-def _is_list(cell: Any) -> bool:
-    return isinstance(nested(plain_cell(cell)), list)
-
-
 def _texts_of(column: pd.Series, groups: Groups, kind: str) -> pd.DataFrame:
     """Return lists of texts as rows: tags, or checks; key facts may be mappings."""
     items = exploded({"text": column}, groups.cells, "grade")
@@ -221,14 +219,17 @@ def _targets(
             n_items = np.bincount(items.row, minlength=len(groups.of))
             expects[groups.of[items.is_known & (n_items == 0)]] = True
         cells = Cells(groups.cells.problems, items.lines, drops=True)
-        keys = _keys(items.columns[role], role, cells)
+        named = items.columns[role]
+        keys = cells.take(named, "text") if level == "text" else cells.ids(named, role)
         grade = _grades(items.columns.get("grade"), cells)
-        kept = keys.notna().to_numpy() & (grade >= 0)
+        kept = cells.keep & keys.notna().to_numpy() & (grade >= 0)
         query, keys = groups.of[items.row[kept]], keys[kept].reset_index(drop=True)
         of_kept = Cells(cells.problems, cells.lines[kept])
         once = _once(query, keys.rename(role), grade[kept], of_kept)
         keys = keys.take(once).reset_index(drop=True)
-        parts.append(_target_rows(query[once], keys, grade[kept][once], level, ids))
+        found = {"query": query[once], "query_id": ids.take(query[once]).reset_index(drop=True)}
+        found |= {"level": level, "target_id": keys, "alternative": 0, "grade": grade[kept][once]}
+        parts.append(pd.DataFrame(found | {"snippet" if level == "text" else role: keys}))
     filled = [one for one in parts if len(one)]
     if not filled:
         return empty("targets").assign(query=np.zeros(0, np.int64)), expects
@@ -245,21 +246,6 @@ def _targets(
     if (np.diff(targets["query"]) < 0).any():
         targets = targets.sort_values("query", kind="stable", ignore_index=True)
     return targets.astype({"grade": "int32"}), expects
-
-
-def _keys(column: pd.Series, role: str, cells: Cells) -> pd.Series:
-    """Return the ids of judgements as texts; alternatives are joined."""
-    if role == "text":
-        return cells.take(column, "text")
-    if column.dtype == object:
-        column = column.map(_joined, na_action="ignore")
-    return cells.ids(column, role).where(cells.keep)
-
-
-def _joined(cell: Any) -> Any:
-    """Return a list of ids as one text; what holds none stays, and is refused."""
-    ids = [as_id(one) for one in cell] if isinstance(cell, list) else [None]
-    return cell if None in ids else _APART.join(dict.fromkeys(map(str, ids)))
 
 
 def _grades(column: pd.Series | None, cells: Cells) -> npt.NDArray[np.float64]:
@@ -290,28 +276,9 @@ def _once(query: Codes, keys: pd.Series, grade: Any, cells: Cells) -> Codes:
     first = rows.groupby(["query", "key"], sort=False)["grade"].transform("first").to_numpy()
     if (differs := grade != first).any():
         at = int(differs.argmax())
-        told = f"{keys[at].replace(_APART, ', ')} has the grades {first[at]:g} and {grade[at]:g}"
+        told = f"{keys[at]} has the grades {first[at]:g} and {grade[at]:g}"
         cells.report(keys, differs, "one grade per target", told)
     return np.flatnonzero(~rows.duplicated(["query", "key"]))
-
-
-def _target_rows(
-    query: Codes, keys: pd.Series, grade: Any, level: str, ids: pd.Series
-) -> pd.DataFrame:
-    """Return one row per target and alternative."""
-    found = pd.DataFrame(
-        {"query": query, "query_id": ids.take(query).reset_index(drop=True), "level": level,
-         "target_id": keys, "alternative": 0, "grade": grade}
-    )  # fmt: skip
-    column = LEVELS[level] if level != "text" else "snippet"
-    if level == "text" or not keys.str.contains(_APART, regex=False).any():
-        return found.assign(**{column: keys})
-    first = keys.str.partition(_APART)[0]
-    number = first.groupby([query, first]).cumcount() + 1
-    found["target_id"] = first.where(number == 1, first + "(" + number.astype("str") + ")")
-    found = found.assign(**{column: keys.str.split(_APART)}).explode(column)
-    found["alternative"] = found.groupby(level=0).cumcount()
-    return found.reset_index(drop=True).astype({column: "str"})
 
 
 def _implied(

@@ -44,9 +44,12 @@ def given_or_named(source: Any) -> Any:
     named = (os.environ.get(name) for name in GOLDEN_VARIABLES)
     chosen = next(filter(None, named), None) if source is None else source
     if chosen is None or (isinstance(chosen, str) and not chosen):
-        allowed = f"a path, or the environment variable {' or '.join(GOLDEN_VARIABLES)};"
-        allowed += " to compare stored scores without one: rs.evaluate(results), --golden none"
-        raise DataError("no golden file given", field="source", allowed=allowed)
+        raise DataError(
+            "no golden file given",
+            field="source",
+            allowed=f"a path, or the environment variable {' or '.join(GOLDEN_VARIABLES)};"
+            " to compare stored scores without one: rs.evaluate(results), --golden none",
+        )
     return chosen
 
 
@@ -144,9 +147,11 @@ def _loaded(
     """Return what one source holds, and its format; what was loaded before has none."""
     if isinstance(source, (Results, Golden)):
         if isinstance(source, Results) != (side == "results"):
-            told = f"found {type(source).__name__} in place of {_WHAT[side]}"
-            allowed = "results first, then the golden set"
-            raise DataError(told, field="source", allowed=allowed)
+            raise DataError(
+                f"found {type(source).__name__} in place of {_WHAT[side]}",
+                field="source",
+                allowed="results first, then the golden set",
+            )
         return source, None
     named = naming(source) if isinstance(source, Path) else nullcontext()
     with size_limit(max_bytes), named, without_collector():
@@ -267,8 +272,7 @@ def load_results(
     check_type(run_id, (str, type(None)), "run_id", "a name")
     check_type(calls_from, (Mapping, type(None)), "calls_from", CALLS_ALLOWED)
     if calls_from is not None and {*calls_from} != {"tool"}:
-        found = f"found {name_list(calls_from)}"
-        raise DataError(found, field="calls_from", allowed=CALLS_ALLOWED)
+        raise DataError(f"found {name_list(calls_from)}", field="calls_from", allowed=CALLS_ALLOWED)
     options = {"columns": _named(columns), "calls_from": calls_from, "run_id": run_id}
     return _runs(source, format, max_bytes, strict, options | {"ties": ties})
 
@@ -285,6 +289,10 @@ def _runs(
 ) -> Results:
     """Return the runs of all sources."""
     sources, run_id, ties = _sources(source, "results"), options["run_id"], options["ties"]
+    if run_id is not None and len(sources) > 1:
+        raise DataError(
+            f"{run_id!r} for {len(sources)} sources", field="run_id", allowed="one source"
+        )
     parts, formats = list[Results](), list[Format | None]()
     for one in sources:
         part, found = _loaded(one, "results", format, max_bytes, (strict,), options)
@@ -292,9 +300,12 @@ def _runs(
             part = ranked_again(part, rank_hits(part.hits, ties))
         if found is not None and "run_id" not in found.options and run_id is not None:
             if len(part.runs) != 1:
-                told = f"{run_id!r} for {len(part.runs)} runs"
-                allowed = "a source with one run"
-                raise DataError(told, file=_name(one), field="run_id", allowed=allowed)
+                raise DataError(
+                    f"{run_id!r} for {len(part.runs)} runs",
+                    file=_name(one),
+                    field="run_id",
+                    allowed="a source with one run",
+                )
             part = _renamed(part, lambda _: run_id)
         parts.append(part)
         formats.append(found)
@@ -400,10 +411,9 @@ _WHAT = {"results": "results", "golden": "a golden set"}
 
 def _named(columns: Any) -> Columns | None:
     """Return `columns=` with numbers, as pandas names columns without a header, as texts."""
-    if columns is None:
-        return None
-    check_type(columns, Mapping, "columns", "role -> column")
-    return {role: str(one) if type(one) is int else one for role, one in columns.items()}
+    check_type(columns, (Mapping, type(None)), "columns", "role -> column")
+    texts = {role: str(one) if type(one) is int else one for role, one in (columns or {}).items()}
+    return None if columns is None else texts
 
 
 def _choose(source: Any, side: str, format: str | None, columns: Columns | None) -> Format:

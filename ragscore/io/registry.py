@@ -20,7 +20,7 @@ from ragscore.frames.kinds import KINDS
 from ragscore.io import golden_read, labels, run_file, run_write, tables
 from ragscore.io.cells import run_name_of
 from ragscore.io.columns import ID_ROLES, OUR_LABELS, called, may_be
-from ragscore.io.detect import Format, Mark, Sample, options_of
+from ragscore.io.detect import Format, Mark, options_of
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats import chatbot, fields, kebab, qrels, retrievers, trec
 from ragscore.io.frames_in import frame_of
@@ -33,15 +33,6 @@ def _write_golden(golden: Golden, path: str | Path) -> Path:
     from ragscore.io.golden_write import write_golden  # YAML is imported where it is used
 
     return write_golden(golden, path)
-
-
-def _may_be(seen: Sample, endings: tuple[str, ...], fields: frozenset[str]) -> bool:
-    """Return True for a file with such a name that can't be read, or has a field of a format."""
-    is_named = seen.path.name.removesuffix(".gz").endswith(endings)
-    is_text = not seen.keys or seen.kind in ("yaml", "text")
-    known = (seen.keys & fields) - {"conversation", "turn"}  # tables have these, too
-    has_fields = len(known) > 1 and bool(known - {"query", "query_id"})
-    return is_named and seen.kind != "folder" and (is_text or has_fields)
 
 
 RESULT_FORMATS = [
@@ -61,8 +52,6 @@ RESULT_FORMATS = [
         run_write.write_per_query,
         ("[run file](run-file.md)", "JSON lines with `query_id` and `hits_top_k`"),
         suffixes=(".jsonl",),
-        # an answer stands in tables of one's own, too
-        may_be=lambda seen: _may_be(seen, (".jsonl",), run_file.RECORD_NAMES - {"answer"}),
         keeps="runs responses hits hit_meta citations calls",
     ),
     Format(
@@ -136,8 +125,6 @@ GOLDEN_FORMATS = [
         _write_golden,
         ("[golden file](golden-file.md)", "YAML; JSON lines with `id` and `query`"),
         suffixes=(".yaml", ".yml", ".jsonl"),
-        may_be=lambda seen: not may_be(seen.keys, "golden")
-        and _may_be(seen, (".jsonl", ".yaml", ".yml"), golden_read.KNOWN_FIELDS),
         keeps="queries targets tags conditions support_groups checks",
     ),
     Format(
@@ -323,9 +310,12 @@ def save(
     name = of_ending.get(ending) if format is None else format
     if not isinstance(name, str) or name not in formats:
         told = f"{path} doesn't tell the format" if format is None else f"format {excerpt(name)}"
-        allowed = f"format=, {nearest(name, formats)}; or a path that ends in"
-        allowed = f"{allowed} {', '.join(of_ending)}"
-        raise DataError(told, field="format", allowed=allowed)
+        raise DataError(
+            told,
+            field="format",
+            allowed=f"format=, {nearest(name, formats)}; or a path that ends in"
+            f" {', '.join(of_ending)}",
+        )
     write: Any = formats[name].write
     known = dict([*signature(write).parameters.items()][2:])  # after the data and the path
     options_of(name, options, known)

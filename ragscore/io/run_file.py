@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.data import KINDS, DataError, Results, empty, from_records
-from ragscore.frames.errors import name_list, warn
+from ragscore.frames.errors import warn
 from ragscore.frames.schema import BESIDE, FIELDS
-from ragscore.frames.typing import Codes, Flags
+from ragscore.frames.typing import Flags
 from ragscore.io.files import line_blocks, lines_of, read_text
 from ragscore.io.formats.fields import json_object
 from ragscore.io.run_records import (
@@ -48,16 +48,14 @@ from ragscore.io.source import (
     describe,
     field_lines,
     json_rows,
-    parse_json,
+    parsed,
 )
 from ragscore.io.values import (
-    ARROW,
     ID_ALLOWED,
     SPAN_ALLOWED,
     FieldReader,
     flatten,
     is_int,
-    unflatten,
 )
 
 
@@ -97,22 +95,6 @@ CITATION_KINDS = (*SPAN_FIELDS, "region", "caption")
 KIND_ALLOWED = f"one of {', '.join(CITATION_KINDS)}"
 
 
-_EXAMPLES = {pa.string(): "", pa.bool_(): True, pa.int64(): 0, pa.float64(): 0.5}
-
-
-def _example(fields: Fields, **others: Any) -> dict[str, Any]:
-    """Return an object with a value in each field."""
-    return unflatten({name: _EXAMPLES[ARROW[type]] for name, (_, type) in fields.items()} | others)
-
-
-_ENDS = {name for first, last, _ in SPAN_FIELDS.values() for name in (first, last)}
-_CITED = {"citation": {"kind": "", "path": "", **dict.fromkeys(_ENDS, 0)}, "heading_path": [""]}
-_LISTS = {
-    "hits_top_k": [_example(HIT) | _CITED],
-    "answer.citations": [_example(CITATION) | _CITED],
-}
-# A record with every field, for pyarrow's parser
-EXAMPLE = _example(RECORD, **_LISTS)
 # `refused` of an answer that tells neither that it is a refusal nor that it is none
 UNKNOWN = "unknown"
 STATED, OPEN = "some answer says whether it is a refusal", "x_says that this is unknown"
@@ -158,7 +140,6 @@ def read_per_query(path: Path, strict: bool) -> Results:
     reader = _Records(columns_of, problems)
     for _ in reader.blocks(path):
         pass
-    problems.typos.warn()
     return reader.results(run, **_judgments(path, run, problems))
 
 
@@ -185,15 +166,9 @@ def _run(path: Path, problems: Problems) -> dict[str, Any]:
     run_json = path.parent / "run.json"
     if stem != "per_query" or not run_json.exists():
         return run_record(named, path)
+    described, lines = json_object(run_json), field_lines(read_text(run_json))
     faults = problems.for_file(run_json)
-    described, lines = dict[str, Any](), dict[str, int]()
-    try:
-        described, lines = json_object(run_json), field_lines(read_text(run_json))
-    except DataError as error:
-        faults.add(error.found, line=error.line, field=error.field, allowed=error.allowed)
-    run = run_record({**named, **described}, run_json, lines=lines, problems=faults)
-    faults.typos.warn()
-    return run
+    return run_record({**named, **described}, run_json, lines=lines, problems=faults)
 
 
 def run_record(
@@ -209,17 +184,16 @@ def run_record(
     """
     reader = FieldReader(described, "", None, problems or Problems(file, strict=True), lines=lines)
     for name in described:
-        reader.problems.typos.check([name], RUN_NAMES, reader.lines.get(name, 1))
+        reader.problems.check_names([name], RUN_NAMES, reader.lines.get(name, 1))
     if (run_id := as_id(reader.pop("run_id"))) is None:
-        has_id = "run_id" in described
         raise DataError(
-            f"found {describe(described['run_id'])}" if has_id else "the field is missing",
+            f"found {describe(described.get('run_id'))}",
             file=file,
             line=reader.lines.get("run_id"),
             field="run_id",
             allowed=ID_ALLOWED,
         )
-    snapshot = snapshot_of(reader.pop("config_snapshot", "config_snapshot_json"))
+    snapshot = parsed(reader.pop("config_snapshot", "config_snapshot_json")) or {}
     config = reader.values.pop("config", snapshot)
     settings = config if isinstance(config, dict) else {}
     run: dict[str, Any] = {
@@ -236,16 +210,6 @@ def run_record(
         run["k"] = next((k for k in ks if is_int(k) and 1 <= k < 2**63), None)
     known = {name: value for name, value in run.items() if value is not None}
     return known | flatten(reader.values)
-
-
-def snapshot_of(stored: Any) -> Any:
-    """Return a stored config snapshot; text that isn't JSON, or of no finite number, stays text."""
-    if not isinstance(stored, str):
-        return {} if stored is None else stored
-    try:
-        return parse_json(stored or "{}")
-    except (ValueError, RecursionError):
-        return stored
 
 
 def results_of(run: dict[str, Any], rows: Iterable[Row], problems: Problems) -> Results:
@@ -271,10 +235,9 @@ def load_pieces(path: str | os.PathLike[str], *, strict: bool = True) -> Iterato
             counts["n_queries"] += len(responses["query_id"])
             counts["n_failed"] += len(error) - error.null_count
         parts.clear()
-    problems.typos.warn()
     beside = _judgments(file, run, problems) | {"problems": problems.frame(run["run_id"])}
     reader = _Records(columns_of, Problems(file, strict=False))
-    reader.faults.notes = whole.faults.notes
+    reader.faults.notes, reader.faults.typos = whole.faults.notes, whole.faults.typos
     for parts in reader.blocks(file):
         frames = reader.frames(run["run_id"])
         yield Results(runs=from_records([run | counts], "runs"), **frames, **beside)
@@ -287,7 +250,7 @@ class _Records(Reader):
 
     def blocks(self, path: Path) -> Iterator[list[Any]]:
         """Read a file block by block, and yield the parts so far after each."""
-        parser = LineParser(EXAMPLE)
+        parser = LineParser()
         for begin, block in line_blocks(path):
             parsed = parser.parse(block)
             try:
@@ -305,13 +268,15 @@ class _Records(Reader):
     def frames(self, run_id: str | None = None) -> dict[str, pd.DataFrame]:
         """Return the frames, with what answers imply about refusals."""
         frames = super().frames(run_id)
+        responses = frames["responses"]
         for name in RUN_FIELDS:
-            found = frames["responses"].get(f"x_{name}", pd.Series()).dropna().unique()
-            if len(found) > 1:
+            known = responses.get(f"x_{name}", pd.Series(dtype=object)).dropna()
+            if len(runs := known.unique()) > 1:
+                found = f"found {describe(runs[1])} after {describe(runs[0])}"
                 allowed = "one run in a file; format='table' reads several"
-                self.problems.add(f"found {name_list(found)}", field=name, allowed=allowed)
+                self.problems.add(found, field=name, allowed=allowed)
         is_stated = self.faults.notes == {STATED}
-        frames["responses"] = with_refusals(frames["responses"], is_stated)
+        frames["responses"] = with_refusals(responses, is_stated)
         return frames
 
     def results(self, run: dict[str, Any], **others: pd.DataFrame) -> Results:
@@ -373,7 +338,7 @@ def _hits(record: Level) -> Frames:
 def _citations(answer: Level) -> Frames:
     cited, row, _ = answer.items("citations")
     cited.check_names(CITATION_NAMES)
-    citations = {"position": positions(row)} | cited.columns(CITATION)
+    citations = {"position": pa.array(places(row))} | cited.columns(CITATION)
     _take_span(cited, citations)
     cited.extras(citations)
     return [("citations", row, citations)]
@@ -443,11 +408,6 @@ def implied_refusals(responses: pd.DataFrame) -> pd.Series:
     grounded = responses.get("grounded", unknown)
     answer = responses.get("answer", unknown.astype("str"))
     return (~grounded).mask(answer.str.strip().eq("") & grounded.isna(), True)
-
-
-def positions(row: Codes) -> pa.Array:
-    """Return the place of each citation of an answer, from 1, without those that were faults."""
-    return pa.array(places(row).astype(np.int32))
 
 
 def none_cited(lists: Values) -> pa.Array:

@@ -155,10 +155,10 @@ class Level:
         return Level(fields, lines, f"{self.place}{name}.", self.faults, self.is_parsed)
 
     def check_names(self, known: frozenset[str]) -> None:
-        """Record the names of fields that resemble a known one."""
+        """Warn of the names of fields that resemble a known one."""
         for name, values in self.fields.items():
             if (stated := is_stated(values)).any():
-                self.faults.typos.check([name], known, int(self.lines[stated].min()))
+                self.faults.check_names([name], known, int(self.lines[stated].min()))
 
     def values(self, name: str) -> Values:
         """Return the values of a field, which may be absent."""
@@ -431,8 +431,7 @@ def _frame(kind: str, parts: list[Columns], run_id: str | None) -> pd.DataFrame:
     mixed = {
         name
         for name, several in types.items()
-        if len(several) > 1
-        and not _are_floats(several, [part[name] for part in parts if name in part])
+        if len(several) > 1 and several != {pa.int64(), pa.float64()}
     }
     tables = [
         pa.table(
@@ -459,13 +458,6 @@ def series(column: pa.Array | pa.ChunkedArray) -> pd.Series:
     return found
 
 
-def _are_floats(types: set[Any], columns: list[pa.Array]) -> bool:
-    """Return True for numbers that float64 can hold."""
-    whole = pa.chunked_array([one for one in columns if one.type == pa.int64()], pa.int64())
-    most = pc.max(pc.abs(whole)).as_py() or 0
-    return types <= {pa.int64(), pa.float64()} and most <= LARGEST_EXACT_FLOAT
-
-
 def _as_texts(column: pa.Array) -> pa.Array:
     return pa.array(
         [None if one is None else as_json(one) for one in column.to_pylist()], pa.string()
@@ -486,14 +478,10 @@ PARSED_BYTES = 1 << 20
 
 
 class LineParser:
-    """Parses blocks by types that grow with the fields that occur.
+    """Parses blocks by types that grow with the fields that occur."""
 
-    They begin with those of an example, if the file has no other types in its fields.
-    """
-
-    def __init__(self, example: dict[str, Any]) -> None:
-        self.example, self.types = example, pa.struct([])
-        self.is_off = False
+    def __init__(self) -> None:
+        self.types, self.is_off = pa.struct([]), False
 
     def parse(self, data: bytes) -> dict[str, Values] | None:
         """Return the fields of the records of a block of lines, if each line is one."""
@@ -520,14 +508,12 @@ class LineParser:
 
     def learn(self, values: list[dict[str, Any]]) -> None:
         """Add the types of these fields; where one has several, `json` parses all that follows."""
-        for known in ([self.example], []):
-            with suppress(pa.ArrowException, *UNFORESEEN):
-                seen = [self.types, pa.array([*values, *known]).type]
-                schemas = [pa.schema({"record": one}) for one in seen]
-                types = pa.unify_schemas(schemas, promote_options="permissive")
-                self.types = types.field("record").type
-                return
-        self.is_off = True
+        try:
+            schemas = [pa.schema({"record": one}) for one in (self.types, pa.array(values).type)]
+            types = pa.unify_schemas(schemas, promote_options="permissive")
+            self.types = types.field("record").type
+        except (pa.ArrowException, *UNFORESEEN):
+            self.is_off = True
 
 
 def _n_objects(data: bytes) -> int:

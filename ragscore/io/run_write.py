@@ -6,7 +6,6 @@ is an error, never a silent change.
 
 import json
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,8 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import is_among
-from ragscore.frames.data import KINDS, DataError, Results, check_type
+from ragscore.frames.data import DataError, Results, check_type
 from ragscore.frames.errors import name_list, warn
-from ragscore.frames.schema import LAYOUT
 from ragscore.io.files import (
     check_one_run,
     json_line,
@@ -24,7 +22,7 @@ from ragscore.io.files import (
     write_lines,
     write_text,
 )
-from ragscore.io.formats.fields import placed, rows_of
+from ragscore.io.formats.fields import objects_in, placed, rows_of
 from ragscore.io.run_file import (
     ALSO,
     CALL,
@@ -39,20 +37,19 @@ from ragscore.io.run_file import (
     SPAN_UNITS,
     UNKNOWN,
     implied_refusals,
-    snapshot_of,
 )
 from ragscore.io.run_records import Fields
-from ragscore.io.source import describe
+from ragscore.io.source import describe, parsed
 from ragscore.io.values import (
     JSON_SUFFIX,
     SPAN_ALLOWED,
     cells,
-    extra_fields,
     grouped,
     objects_of,
     of_json,
     plain_values_of,
     row_dicts,
+    unflatten,
 )
 
 HIT_CELL = ["run_id", "query_id", "rank"]
@@ -63,14 +60,8 @@ KNOWN: dict[str, set[str]] = {
     "citations": {*CITATION, "citation", "span_unit"},
     "calls": {*CALL, "iter"},
 }
-# Object -> its fields in the order of the file, by their places behind `x_`
-ORDER = {kind: [f"x_{name}" for name in names] for kind, names in LAYOUT.items()}
 # Fields that are written as null where they are unknown
 NULL_COLUMNS = [f"x_{name}" for name in (*NULLS, "answer")]
-# The fields of a hit whose `retrieval` is no object
-BARE_HIT = {name: one for name, one in HIT.items() if one[0] not in ALSO.values()} | {
-    name: (column, "score") for name, column in ALSO.items()
-}
 
 
 def write_per_query(results: Results, path: str | Path) -> Path:
@@ -153,7 +144,6 @@ def _records(results: Results) -> list[dict[str, Any]]:
     calls = _rows(results, "calls", CALL)
     columns["x_answer.hops"] = [calls.get(one) for one in ids]
     columns["x_answer.refused"] = _refusals(responses)
-    columns = _ordered(columns, "responses")
     of_answers = [name for name in columns if name.startswith("x_answer.")]
     answers = objects_of(
         {f"x_{name.removeprefix('x_answer.')}": columns.pop(name) for name in of_answers}
@@ -175,31 +165,20 @@ def _refusals(responses: pd.DataFrame) -> list[Any]:
 
 def _rows(results: Results, kind: str, fields: Fields) -> dict[str, list[dict[str, Any]]]:
     """Return the objects of each query."""
-    frame = _with_spans(_checked(results, kind), kind)
+    frame = rows_of(results, kind)
+    _check_rows(frame, kind, results)
+    _check_names(frame, kind)
+    frame = _with_spans(frame, kind)
     if kind == "hits":
-        metadata = metadata_column(frame, _checked(results, "hit_meta"))
+        meta = rows_of(results, "hit_meta")
+        _check_rows(meta, "hit_meta", results)
+        metadata = metadata_column(frame, meta)
         frame = frame.assign(x_metadata=pd.Series(metadata, frame.index, dtype=object))
-        fields = BARE_HIT if {"x_retrieval", "x_retrieval.json"} & {*frame} else fields
     elif kind == "citations":
         frame = frame.sort_values("position")
     else:
         frame = frame.assign(x_iter=frame["call"] - 1)
-    columns = _ordered(placed(frame, fields), kind)
-    return grouped(frame["query_id"], objects_of(columns))
-
-
-def _ordered(columns: dict[str, list[Any]], kind: str) -> dict[str, list[Any]]:
-    """Return the columns of fields in the order of the file."""
-    return {name: columns[name] for name in ORDER[kind] if name in columns} | columns
-
-
-def _checked(results: Results, kind: str) -> pd.DataFrame:
-    """Return the rows of a kind, after a check that reading gives them back."""
-    frame = rows_of(results, kind)
-    _check_rows(frame, kind, results)
-    if kind in KNOWN:
-        _check_names(frame, kind)
-    return frame
+    return grouped(frame["query_id"], objects_in(frame, fields))
 
 
 def _check_names(frame: pd.DataFrame, kind: str) -> None:
@@ -244,24 +223,14 @@ def _check_rows(frame: pd.DataFrame, kind: str, results: Results) -> None:
             raise DataError(f"found {describe(told)}", field=kind, allowed=allowed)
 
 
-def mappings_by(
-    cells: Iterable[tuple[Any, ...]], names: Iterable[str], values: Iterable[Any]
-) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """Return named values as one mapping for each cell."""
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for cell, name, value in zip(cells, names, values, strict=True):
-        found.setdefault(cell, {})[name] = value
-    return found
-
-
 def metadata_column(hits: pd.DataFrame, meta: pd.DataFrame) -> list[dict[str, Any] | None]:
     """Return the metadata of each hit."""
     if not len(meta):
         return [None] * len(hits)
     of_hits, of_meta = (cells(one, HIT_CELL) for one in (hits, meta))
     values = (of_json(one, "hit_meta.value") for one in meta["value"])
-    found = mappings_by(of_meta, meta["key"], values)
-    return [found.get(one) for one in of_hits]
+    found = grouped(of_meta, zip(meta["key"], values, strict=True))
+    return [dict(found[one]) if one in found else None for one in of_hits]
 
 
 def _with_spans(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -287,7 +256,8 @@ def _with_spans(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
         spans[name] = spans[name].astype(object).where(spans[name].notna(), frame[name])
     if kind == "citations" and "path" in frame:  # beside the citation's only where it differs
         spans["path"] = path.where(cited.isna() | other.notna())
-    return frame.assign(**spans)
+    said = {name: one for name, one in spans.items() if name in frame or one.notna().any()}
+    return frame.assign(**said)
 
 
 def run_description(runs: pd.DataFrame) -> dict[str, Any]:
@@ -295,16 +265,10 @@ def run_description(runs: pd.DataFrame) -> dict[str, Any]:
     run = next(row_dicts(runs))
     run["run_id"] = str(run["run_id"])
     if "config" in run:
-        run["config"] = snapshot_of(run["config"])
+        run["config"] = parsed(run["config"])
     if "created_at" in run:
         run["created_at"] = run["created_at"].isoformat().replace("+00:00", "Z")
-    return _with_extra_nested(run, "runs")
-
-
-def _with_extra_nested(row: dict[str, Any], kind: str) -> dict[str, Any]:
-    """Return a row with its `x_` columns as the fields they came from."""
-    extra = extra_fields(row, frozenset(KINDS[kind].dtypes), kind)
-    return {name: value for name, value in row.items() if not name.startswith("x_")} | extra
+    return unflatten(run)
 
 
 def write_judgments(results: Results, path: str | Path) -> Path:
@@ -332,4 +296,4 @@ def write_judgments(results: Results, path: str | Path) -> Path:
         )
     file = Path(path) if str(path).endswith(".jsonl") else Path(path) / JUDGMENTS_FILE
     rows = row_dicts(results.judgments.drop(columns="run_id"))
-    return write_lines(file, (_with_extra_nested(row, "judgments") for row in rows))
+    return write_lines(file, map(unflatten, rows))

@@ -9,7 +9,6 @@ most that anything here waits for one, and a query that would have to wait longe
 
 import json
 import logging
-import math
 import os
 import re
 import string
@@ -206,10 +205,7 @@ def redacted_logs(redactor: Redactor) -> Iterator[None]:
 
 def retry_after(value: str | None) -> float | None:
     """Return the seconds to wait; None where no number of them is said."""
-    with suppress(ValueError):
-        seconds = float(value or math.nan)
-        return seconds if seconds >= 0 else None
-    return None
+    return float(value) if value and re.fullmatch(r"\d+(\.\d+)?|inf", value) else None
 
 
 @contextmanager

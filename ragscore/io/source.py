@@ -1,8 +1,7 @@
 """Read files as records that know their lines; scalars keep their spelling.
 
 In: a path. Out: `Row`s of plain Python values, or one `DataError`. `Problems` collects what can't
-be taken, and decides whether it stops the load. `Typos` collects unknown field names that resemble
-known ones.
+be taken, and decides whether it stops the load, and names of fields that look misspelt.
 """
 
 import gc
@@ -11,7 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache, partialmethod
@@ -33,25 +32,6 @@ SIMILARITY = 0.82
 """
 _SHORT_FORMS = {"hits": "hits_top_k"}  # not similar, but surely meant
 _NEVER_TYPOS = {"model", "index_id", "content", "chunk_index"}  # common fields of other tools
-
-
-class Typos:
-    """Field names that look misspelt, and where each stands first in the file."""
-
-    def __init__(self, file: str | Path) -> None:
-        self.file = str(file)
-        self.found: dict[tuple[str, str], int] = {}  # (name, known name) -> its first line
-
-    def check(self, names: Iterable[str], known: frozenset[str], line: int) -> None:
-        """Record the names that resemble a known one."""
-        for name in names:
-            if (suggestion := suggest_field(str(name), known)) is not None:
-                self.found.setdefault((name, suggestion), line)
-
-    def warn(self) -> None:
-        """Issue one `UserWarning` per name."""
-        for (name, suggestion), line in self.found.items():
-            warn(f"{self.file}:{line}: unknown field {name!r}; did you mean {suggestion!r}?")
 
 
 @lru_cache(maxsize=4096)
@@ -123,7 +103,8 @@ class Problems:
     def __init__(self, file: Path | str, strict: bool) -> None:
         self.file, self.strict = str(file), strict
         self.records: list[dict[str, Any]] = []
-        self.typos, self.notes = Typos(file), set[str]()
+        # pairs of a name and the known name that it resembles; and what a format notes
+        self.typos, self.notes = set[tuple[str, str]](), set[str]()
 
     def add(
         self,
@@ -151,6 +132,14 @@ class Problems:
 
     note = partialmethod(add, stops=False)
     """Record what the format's own rules leave out; this never stops a load."""
+
+    def check_names(self, names: Iterable[str], known: frozenset[str], line: int) -> None:
+        """Warn once of each name that resembles a known one."""
+        for name in names:
+            meant = suggest_field(str(name), known)
+            if meant is not None and (name, meant) not in self.typos:
+                self.typos.add((name, meant))
+                warn(f"{self.file}:{line}: unknown field {name!r}; did you mean {meant!r}?")
 
     def for_file(self, file: Path | str) -> "Problems":
         """Return a collector for another file that shares this list of faults."""
@@ -214,6 +203,14 @@ def parse_json(text: str) -> Any:
     if "\\ud" in text or "\\uD" in text:
         json.dumps(values, ensure_ascii=False).encode()
     return values
+
+
+def parsed(stored: Any) -> Any:
+    """Return the value of JSON text, None for empty text; what is no JSON stays as it is."""
+    if isinstance(stored, str):
+        with suppress(ValueError, RecursionError):
+            return parse_json(stored or "null")
+    return stored
 
 
 def json_fault(error: ValueError | RecursionError) -> dict[str, Any]:

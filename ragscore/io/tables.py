@@ -35,6 +35,7 @@ from ragscore.io.columns import (
     METRIC_ROLES,
     Columns,
     called,
+    check_columns,
     inner_roles,
     resolve,
 )  # fmt: skip
@@ -43,7 +44,7 @@ from ragscore.io.frames_in import Table, table_of
 from ragscore.io.run_file import with_refusals
 from ragscore.io.run_records import values_of
 from ragscore.io.source import Problems, as_text
-from ragscore.io.values import VERDICTS, as_number, nested, plain_cell
+from ragscore.io.values import LIST_ALLOWED, VERDICTS, as_number, nested, plain_cell
 
 OF_HITS = (*ID_ROLES, "text", "score", "rank")
 MOST_SAME = 3  # so many answers may be their references by chance
@@ -174,8 +175,21 @@ def read_results_table(
 def roles_of(table: Table, columns: Columns | None, side: str) -> Columns:
     """Return role -> column: as the source's shape tells, else as its names do."""
     if not table.roles:
-        return resolve(table.fields, columns, side, table.name, table.kind)
-    return table.roles | {role: one for role, one in (columns or {}).items() if one is not None}
+        roles = resolve(table.fields, columns, side, table.name, table.kind)
+        for name in [roles[one] for one in ID_ROLES if roles.get(one, "").lower().endswith("s")]:
+            if not is_listed(column := table.column(name)):
+                is_packed = column.astype("str").str.fullmatch(_PACKED)
+                allowed = f"one id, or {LIST_ALLOWED}, as frame[{name!r}].str.split(...) makes it"
+                Cells(Problems(table.name, True), table.lines).report(column, is_packed, allowed)
+        return roles
+    stated = {role: one for role, one in (columns or {}).items() if one is not None}
+    outer = {role: str(one).partition(".")[0] for role, one in stated.items()}
+    check_columns(outer, table.fields, side, table.name)
+    return table.roles | stated
+
+
+_PACKED = r"[^\s;|,]+([;|,] ?[^\s;|,]+)+"
+"""Several ids in one text, which no hit and no label could meet."""
 
 
 def own_columns(table: Table, roles: Columns) -> dict[str, pd.Series]:
@@ -451,8 +465,9 @@ def _ranked(
     elif "score" in hits and hits["score"].notna().any() and not has_order:
         order = -hits["score"].to_numpy()
     keys = ["run_id", "query_id", *(one for one in (*ID_ROLES, "text") if one in hits)]
-    has_own = not has_order and any(str(one).startswith("x_") for one in hits)
-    if has_own and hits.iloc[:100_000].duplicated(keys).any():
+    is_told = has_order or "rank" in hits or "call" in hits or "run_id" in asked.columns
+    has_own = any(str(one).startswith("x_") for one in hits)
+    if not is_told and has_own and hits.iloc[:100_000].duplicated(keys).any():
         warn(
             f"{asked.table.name}: documents stand in a query more than once;"
             ' columns={"run_id": ...} if a column tells runs apart'

@@ -216,8 +216,9 @@ def spans_of(rows: Iterable[Row], problems: Problems) -> list[Span]:
         about = _about_trace(row.values)
         for values in _spans_in(row.values):
             if (place := _container(values)) is None:
-                allowed = "spans in one container"
-                problems.add("a record that is no span", line=row.line, allowed=allowed)
+                problems.add(
+                    "a record that is no span", line=row.line, allowed="spans in one container"
+                )
                 continue
             key = str(values.get("id")) if place is _LANGSMITH else len(parts)
             told = {name: one for name, one in values.items() if one not in (None, {}, [])}
@@ -254,9 +255,11 @@ def _mappings(value: Any) -> list[Fields]:
 
 def _about_trace(record: Fields) -> Fields:
     """Return the session and the scores that stand beside the spans of a trace."""
-    if not record.keys() & {"trace", "info"}:
+    if not record.keys() & {"trace", "info", "feedback_stats"}:
         return {"session": None, "scores": []}
-    scores = dicts_in(first_at(record, "trace.scores info.assessments"))
+    feedback = mapping(record, "feedback_stats").items()  # LangSmith's, averaged by key
+    scores = [{"name": name, "value": first_at(one, "avg")} for name, one in feedback]
+    scores += dicts_in(first_at(record, "trace.scores info.assessments"))
     return {
         "session": first_at(record, _SESSIONS),
         "scores": [one for one in scores if "expectation" not in one],
@@ -388,8 +391,8 @@ def _row(spans: list[Span], tools: str | None) -> tuple[Span, Fields]:
         for name, paths in span.dialect.tokens.items():
             if (count := as_number(_at(span.attributes, paths))) is not None and count >= 0:
                 counts[name] = counts.get(name, 0) + count
-    extra = {"trace_id": root.trace, "n_spans": len(spans), "n_roots": len(roots)}
-    extra["n_orphans"] = len(orphans)
+    extra = {"trace_id": root.trace, "n_spans": len(spans), "n_roots": len(roots),
+             "n_orphans": len(orphans)}  # fmt: skip
     return root, counts | calls_of(spans, tools) | {
         "conversation": as_id(root.session),
         "query": query, "query_id": None if query else root.trace, "error": root.error,

@@ -17,7 +17,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 from urllib.parse import unquote
 
 import numpy as np
@@ -42,6 +42,7 @@ SPAN_ALLOWED = "whole numbers, 0 ≤ start < end (half-open)"
 JSON_SUFFIX = ".json"
 HEADING_SEPARATOR = " > "
 CELL = ("run_id", "query_id")
+T = TypeVar("T")
 
 
 class FieldReader:
@@ -312,9 +313,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every value of nested objects by its dotted name; cut-offs go up."""
-    if all(name.isdecimal() for name in values):
-        values = dict(sorted(values.items(), key=lambda item: int(item[0])))
+    """Yield every value of nested objects by its dotted name."""
     for name, value in values.items():
         dotted = prefix + escape_key(name)
         if isinstance(value, dict) and value:
@@ -424,9 +423,9 @@ def cells(frame: pd.DataFrame, names: Iterable[str] = CELL) -> Iterator[tuple[An
     return zip(*(frame[name] for name in names), strict=True)
 
 
-def grouped(keys: Iterable[Any], rows: Iterable[dict[str, Any]]) -> dict[Any, list[dict[str, Any]]]:
+def grouped(keys: Iterable[Any], rows: Iterable[T]) -> dict[Any, list[T]]:
     """Return the rows of each key."""
-    found: dict[Any, list[dict[str, Any]]] = {}
+    found: dict[Any, list[T]] = {}
     for key, row in zip(keys, rows, strict=True):
         found.setdefault(key, []).append(row)
     return found

@@ -66,8 +66,10 @@ def _check_size(text: str, file: Path | str) -> None:
             found, allowed = "nested too deeply", f"lists and mappings up to {DEEPEST} deep"
             if n_values > most:
                 found = f"with alias *{event.anchor} the file stands for more than {most:,} values"
-                allowed = f"up to {FREE_VALUES:,} and {VALUES_PER_BYTE} per character"
-                allowed += f"; write the values out, or {LIFT}"
+                allowed = (
+                    f"up to {FREE_VALUES:,} and {VALUES_PER_BYTE} per character;"
+                    f" write the values out, or {LIFT}"
+                )
             raise DataError(found, file=file, line=_line(event), allowed=allowed)
 
 
@@ -87,12 +89,13 @@ def yaml_rows(text: str, path: Path, problems: Problems) -> Iterator[Row]:
             f"{len(roots)} documents (divided by ---)" if roots[1:] else f"found a {root.id}",
             file=path,
             line=_line(root),
-            allowed="one list of queries",
+            allowed="one list of queries; rs.load_golden(yaml.safe_load(text)) takes other shapes",
         )
     for node in roots[0].value if roots else ():
         if not isinstance(node, yaml.MappingNode):
-            allowed = "a mapping with id and query"
-            problems.add(f"found a {node.id}", line=_line(node), allowed=allowed)
+            problems.add(
+                f"found a {node.id}", line=_line(node), allowed="a mapping with id and query"
+            )
             continue
         try:
             values = loader.construct_object(node, deep=True)
@@ -112,14 +115,12 @@ def _mapping(loader: Any, node: yaml.MappingNode) -> dict[str, Any]:
     stated = [key.value for key, _ in node.value]
     for n, (key, _) in enumerate(node.value):
         if not isinstance(key, yaml.ScalarNode) or key.value in stated[:n]:
-            is_name = isinstance(key, yaml.ScalarNode)
-            found = (
-                f"the key {key.value!r} appears twice"
-                if is_name
-                else "a key that is a list or mapping"
+            name = key.value if isinstance(key, yaml.ScalarNode) else None
+            raise yaml.MarkedYAMLError(
+                name,
+                problem="a key that appears twice, or is a list or mapping",
+                problem_mark=key.start_mark,
             )
-            name = key.value if is_name else None
-            raise yaml.MarkedYAMLError(name, problem=found, problem_mark=key.start_mark)
     loader.flatten_mapping(node)  # merges the mappings that `<<` names
     values = {}
     for key, value in node.value:

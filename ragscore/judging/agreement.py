@@ -302,9 +302,7 @@ def grades_of(side: Side) -> pd.DataFrame:
     return best.assign(run_id="", criterion=CRITERION).astype({"run_id": "str", "criterion": "str"})
 
 
-def clusters_of(
-    query_ids: pd.Series, golden: Golden | None = None, cluster: str | None = "group"
-) -> Codes | None:
+def clusters_of(query_ids: pd.Series, golden: Golden | None, cluster: str | None) -> Codes | None:
     """Return a cluster number per row, -1 for rows that stand alone; None if all of them do.
 
     Rows of one query are one cluster, and so are those of queries that share a value of the golden

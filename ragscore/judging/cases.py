@@ -61,18 +61,13 @@ class Case:
         return digest([self.question, self.answer, texts, self.reference, self.key_facts])[:16]
 
 
-def cases_of(
-    results: Results,
-    golden: Golden,
-    k: int | None = None,
-    cut_text: str = "refuse",
-) -> list[Case]:
+def cases_of(results: Results, golden: Golden, k: int | None, cut_text: str) -> list[Case]:
     """Return one case per response to a golden query.
 
     Parameters
     ----------
     k
-        Number of hits in the context; by default the run's own k, or all hits if it states none.
+        Number of hits in the context; None: the run's own k, or all hits if it states none.
     cut_text
         "refuse" raises if only a cut text of some hit is known; "mark" judges it and marks the
         judgments.

@@ -24,10 +24,10 @@ from ragscore.io.source import parse_json
 N_QUESTIONS = 3  # questions that answer relevance generates, as RAGAS does
 _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
+# A row of the judgments frame without its keys: item, value, verdict, reason, item_text.
 Verdict = dict[str, Any]
-"""A row of the judgments frame without its keys: item, value, verdict, reason, item_text."""
+# A reply's object and the items that were judged -> one verdict per item.
 ParseReply = Callable[[dict[str, Any], list[str]], list[Verdict]]
-"""A reply's object and the items that were judged -> one verdict per item."""
 
 
 class JudgeFailed(Exception):
@@ -252,10 +252,8 @@ class Judge:
     @property
     def prompt_hash(self) -> str:
         """One hash of all prompts."""
-        if len(self.prompts) == 1:
-            return self.prompt.hash
         hashes = " ".join(prompt.hash for prompt in self.prompts)
-        return hashlib.sha256(hashes.encode()).hexdigest()[:16]
+        return hashlib.sha256(hashes.encode()).hexdigest()[:16] if self.claims else hashes
 
     @property
     def prompt_version(self) -> str:
@@ -263,9 +261,9 @@ class Judge:
         return "+".join(f"{prompt.name}.{prompt.version}" for prompt in self.prompts)
 
 
-def _prompt(name: str, version: str = "v1") -> Prompt:
-    file = files("ragscore.judging").joinpath("prompts", f"{name}.{version}.md")
-    return Prompt(name, version, file.read_text(encoding="utf-8"), SCHEMAS[name])
+def _prompt(name: str) -> Prompt:
+    file = files("ragscore.judging").joinpath("prompts", f"{name}.v1.md")
+    return Prompt(name, "v1", file.read_text(encoding="utf-8"), SCHEMAS[name])
 
 
 def _claim_judge(name: str, claims_of: str, source: str) -> Judge:

@@ -62,7 +62,7 @@ def relevance_grades(results: Results) -> pd.DataFrame:
     return graded.assign(grade=np.floor(graded["grade"]).astype("int32"))
 
 
-def with_grades(golden: Golden, results: Results, relevant_from: int = 2) -> Golden:
+def with_grades(golden: Golden, results: Results, relevant_from: int) -> Golden:
     """Return the golden set with the judge's grades beside people's labels; see `Judged.graded`.
 
     A hit that people labelled keeps their label. Targets of a judge say so in `judged_by`.

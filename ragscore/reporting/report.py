@@ -213,12 +213,17 @@ class _Page:
         shown = Table(frame, limit=LISTED, way=f"see {QUERIES}")
         self.put(name, shown, frame, title=title, is_open=True, is_listed=True)
 
-    def report(self, title: str, explorer: Explorer | None, code: str) -> Report:
-        """Return the report, and last what it leaves out."""
+    def report(
+        self, title: str, explorer: Explorer | None, code: str, path: str | Path | None
+    ) -> Report:
+        """Return the report, last what it leaves out; written if it has a path."""
         if self.left_out:
             frame = pd.DataFrame(self.left_out, columns=["part", "why"], dtype="str")
             self.put("Left out", Table(frame), frame)
-        return Report(title, tuple(self.parts), explorer, code)
+        made = Report(title, tuple(self.parts), explorer, code)
+        if path is not None:
+            made.write(path)
+        return made
 
 
 def report_runs(
@@ -282,7 +287,8 @@ def report_runs(
         for a, b in _pairs(ev, bool(gate))
     ]
     _standings(page, whole)
-    explorer = page.attempt(QUERIES, compared[0].explore if compared else partial(_alone, ev))
+    alone = partial(ev.explore, runs=ev.run_ids[-1:])
+    explorer = page.attempt(QUERIES, compared[0].explore if compared else alone)
     if compared:
         page.lost(compared[0])
     elif explorer is not None:
@@ -299,10 +305,7 @@ def report_runs(
     described.loc[is_same, runs.columns[2:]] = "same"
     page.put("The runs", Table(described), runs)
     name = f"{plural(len(ev.run_ids), 'run')} on {len(ev.golden.queries)} golden queries"
-    made = page.report(title or name, explorer, "cmp" if compared else "ev")
-    if path is not None:
-        made.write(path)
-    return made
+    return page.report(title or name, explorer, "cmp" if compared else "ev", path)
 
 
 def report_comparison(
@@ -332,10 +335,7 @@ def report_comparison(
     page.parts = [(name, replace(part, is_open=True)) for name, part in page.parts]
     page.lost(cmp)
     explorer = page.attempt(QUERIES, partial(explore_comparison, cmp))
-    made = page.report(title or f"{cmp.candidate} against {cmp.baseline}", explorer, "cmp")
-    if path is not None:
-        made.write(path)
-    return made
+    return page.report(title or f"{cmp.candidate} against {cmp.baseline}", explorer, "cmp", path)
 
 
 def _pairs(ev: Any, has_gate: bool) -> list[tuple[str, str]]:
@@ -349,10 +349,6 @@ def _pairs(ev: Any, has_gate: bool) -> list[tuple[str, str]]:
     if ev._baseline is not None:
         return [(ev._baseline, name) for name in names[::-1] if name != ev._baseline]
     return list(pairwise(names))[::-1][: None if has_gate else 1]
-
-
-def _alone(ev: Any) -> Explorer:
-    return ev.explore(runs=ev.run_ids[-1:])
 
 
 def _standings(page: _Page, ev: Any) -> None:

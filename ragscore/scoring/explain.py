@@ -25,22 +25,17 @@ ELSEWHERE = "the query has targets, but none at this match level; match='per_que
 Cause = tuple[Flags, int, Any]  # flags, state, and the reason as one text or one per row
 
 
-def explain(rows: Rows | None, labels: Iterable[Label], scores: pd.DataFrame) -> pd.DataFrame:
-    """Return run_id, query_id, metric, value, state and reason of every cell of these columns.
-
-    Without rows, as of averages of repeats, it is only known which cells have a value.
-    """
+def explain(rows: Rows, labels: Iterable[Label], scores: pd.DataFrame) -> pd.DataFrame:
+    """Return run_id, query_id, metric, value, state and reason of every cell of these columns."""
     held = scores.reset_index() if "query_id" not in scores else scores
-    keys, parts = held[["run_id", "query_id"]], []
-    place = None if rows is None else rows.places(held)
+    keys, place = held[["run_id", "query_id"]], rows.places(held)
+    parts = [pd.DataFrame(columns=[*keys, "metric", "value", "state", "reason"])]
     for label in labels:
         values = held[label.text].to_numpy("float64")
         codes, reasons = states_of(rows, label, place, np.isnan(values))
         states, words = categorical(codes, STATES), pd.array(reasons, dtype="str")
         parts.append(keys.assign(metric=label.text, value=values, state=states, reason=words))
-    if not parts:
-        return pd.DataFrame(columns=["run_id", "query_id", "metric", "value", "state", "reason"])
-    return pd.concat(parts, ignore_index=True).astype({"metric": "str"})
+    return pd.concat(parts[1:] or parts, ignore_index=True).astype({"metric": "str"})
 
 
 def expected(
@@ -53,15 +48,13 @@ def expected(
     place = None if rows is None else rows.places(scores)
     for name in names:
         is_nan = scores[name].isna().to_numpy()
-        if rows is None:
+        if rows is None or place is None:
             yield ~is_nan | scores["state"].isin(["failed", "missing"]).to_numpy(dtype=bool)
         else:
             yield states_of(rows, table.label_of(name), place, is_nan)[0] != NOT_APPLICABLE
 
 
-def states_of(
-    rows: Rows | None, label: Label, place: Codes | None, is_nan: Flags
-) -> tuple[Codes, Any]:
+def states_of(rows: Rows, label: Label, place: Codes, is_nan: Flags) -> tuple[Codes, Any]:
     """Return the state of every row of scores, a place in STATES, and its reason in words.
 
     `place` is the row of each of them.
@@ -69,8 +62,8 @@ def states_of(
     nothing = label.metric.nan_when if label.metric.family == "own" else "nothing to measure"
     codes = np.where(is_nan, NOT_APPLICABLE, SCORED)
     reasons, is_open = np.full(len(is_nan), "", dtype=object), is_nan.copy()
-    reasons[is_nan] = "no value" if rows is None else nothing
-    if rows is None or place is None or not is_nan.any():
+    reasons[is_nan] = nothing
+    if not is_nan.any():
         return codes, reasons
     for flags, state, reason in _causes(rows, label):  # the first that holds counts
         holds = is_open & flags[place]

@@ -28,7 +28,6 @@ SHARE, LEAST = 0.02, 3  # of the expected ids: so many more must be joined by a 
 SAMPLE, PER_HIT = 2_000, 0.002  # hits that are read as text: at least, and of large runs
 _SUFFIX = r"(?i)(\.[a-z]\w{0,4}|#.*|(::|[_:@/-])(chunk|passage|section|page|part|[cps])?[_:-]?\d+)$"
 KEPT = 0.9  # of the expected ids a reading must keep apart
-MOST_NOTES = 10  # on ids
 ELSEWHERE = 20  # expected ids found in other queries: fewer may be there by chance
 READINGS = {  # words -> the end of the line of pandas that reads ids so
     "in lower case": ".str.strip().str.lower()",
@@ -114,7 +113,7 @@ def _level_notes(rows: "Rows", level: str, column: str) -> Iterator[str]:
     joined, said = joined_by(own, wanted), dict[str, list[str]]()
     own_run, wanted_run = rows.run[own["row"]], rows.run[wanted["row"]]
     sums = joined.groupby(wanted_run).sum()
-    for run in [one for one in counts if len(said) <= MOST_NOTES]:
+    for run in counts:
         is_few = counts[run][0] < FEW * min(counts[run][1:])
         words, of = sums.loc[run].idxmax(), wanted_run == run
         if not is_few and sums.loc[run, words] - sums.loc[run, ""] < LEAST:

@@ -93,8 +93,10 @@ def _with_rows(results: Results, keep: np.ndarray) -> Results:
     left = results.hits.reset_index(drop=True)[keep]
     ordered = left.sort_values("rank", kind="stable")
     rank = ordered.groupby(["run_id", "query_id"], observed=True).cumcount() + 1
-    left = left.assign(rank=rank.reindex(left.index).astype("int32"))
-    return ranked_again(replace(results, hits=results.hits.reset_index(drop=True)), left)
+    return ranked_again(
+        replace(results, hits=results.hits.reset_index(drop=True)),
+        left.assign(rank=rank.reindex(left.index).astype("int32")),
+    )
 
 
 def parse_citations(answers: pd.Series) -> pd.DataFrame:

@@ -71,14 +71,10 @@ def unstated(responses: pd.DataFrame) -> pd.Series:
 
 def in_words(answers: pd.Series, phrases: Iterable[str] | None = None) -> pd.Series:
     """Flag answers with one of the phrases in their first `READ_CHARS` characters."""
-    pattern = _pattern(listed_phrases() if phrases is None else tuple(phrases))
+    listed = pd.Series(listed_phrases() if phrases is None else list(phrases))
+    pattern = "|".join(map(re.escape, _plain(listed).str.strip()))
     texts = _plain(answers.str.strip().str.slice(0, READ_CHARS))
     return texts.str.contains(pattern).astype("boolean")
-
-
-@cache
-def _pattern(phrases: tuple[str, ...]) -> str:
-    return "|".join(map(re.escape, _plain(pd.Series(phrases)).str.strip()))
 
 
 def _plain(texts: pd.Series) -> pd.Series:
@@ -118,10 +114,8 @@ def with_judged_refusals(results: Results, override: bool = False) -> Results:
     --------
     >>> rs.evaluate(results.with_judged_refusals(), golden).refusals().table
     """
-    responses = results.responses
-    rows = Rows.of_responses(results)  # one per response, in their order
+    responses, rows = results.responses, Rows.of_responses(results)  # one per response, in order
     judged = pd.Series(measured(rows, "judge_refused"), responses.index)
-    verdict = judged.gt(0.5).astype("boolean").mask(judged.isna())
-    first, second = _stated(responses), verdict
-    refused = second.fillna(first) if override else first.fillna(second)
+    verdict, stated = judged.gt(0.5).astype("boolean").mask(judged.isna()), _stated(responses)
+    refused = verdict.fillna(stated) if override else stated.fillna(verdict)
     return replace(results, responses=responses.assign(refused=refused))

@@ -85,7 +85,7 @@ class Scored:
             )
         if level.warning and any(label.is_ranking and label.level is None for label in labels):
             yield level.warning
-        if self.policies.missing == "exclude":
+        if self.policies.missing == "exclude" and scores["state"].eq("missing").any():
             yield from _missing_notes(scores)
         if is_ranked and len(golden.targets):
             targets, queries = golden.targets, golden.queries["query_id"]
@@ -324,8 +324,6 @@ def notes_on_hits(rows: Rows, labels: Iterable[Label]) -> Iterator[str]:
 
 def _missing_notes(scores: pd.DataFrame) -> Iterator[str]:
     """Say how many golden queries each run has no row for, and of which runs no query joins."""
-    if not (scores["state"] == "missing").any():
-        return
     counts = scores.groupby(["run_id", "state"], observed=False).size().unstack()
     n_missing = counts["missing"]
     for run_id in counts.index[(counts["scored"] + counts["failed"] == 0) & (n_missing > 0)]:

@@ -5,12 +5,11 @@ gated like any metric.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results
@@ -73,7 +72,10 @@ def summarize(
     ends = np.full((6, len(grouping.sizes), len(chosen)), np.nan)
     numbers, at = np.unique(codes, return_index=True)
     first = keys[names].iloc[at[numbers >= 0]].reset_index(drop=True)
-    for places in _together(first, names[1:], clusters is None) if chosen else ():
+    # some 20 groups at once, of about one size, share resamples; each alone where queries cluster
+    n_parts = len(first) // 20 + 1 if clusters is None else len(first)
+    by_size = np.argsort(grouping.sizes, kind="stable")
+    for places in np.array_split(by_size, n_parts) if chosen and len(first) else ():
         members = [by_id.members(group) for group in places]
         values = np.full((len(places), len(chosen), max(map(len, members))), np.nan)
         for own, of_group in zip(values, members, strict=True):
@@ -99,20 +101,6 @@ def summarize(
     )
 
 
-def _together(
-    groups: pd.DataFrame, of_slice: list[str], across_runs: bool
-) -> list[npt.NDArray[np.int64]]:
-    """Return the places of the groups whose intervals are made together.
-
-    Some 20 runs of a slice, so that they share resamples; each alone where queries are clustered.
-    """
-    if not across_runs:
-        return list(np.arange(len(groups))[:, None])
-    slices_of: list[Any] = [groups[name] for name in of_slice] or [np.zeros(len(groups))]
-    of_slices = pd.Series(np.arange(len(groups))).groupby(slices_of, observed=True).indices.values()
-    return [one for own in of_slices for one in np.array_split(own, len(own) // 20 + 1)]
-
-
 def _keys(
     held: pd.DataFrame, golden: Golden | None, by: Slicing | None, chosen: list[str],
     results: Results | None,
@@ -123,13 +111,7 @@ def _keys(
         return keys, ["run_id"]
     if golden is None:
         raise DataError("by= needs the golden set", field="by", allowed="a golden set")
-    names, taken = slice_names(by), {*keys, "metric", *STATISTICS, *chosen}
-    if reserved := [name for name in names if name in taken]:
-        raise DataError(
-            f"a slice can't be called {reserved[0]!r}",
-            field="by",
-            allowed="a name that no column of the summary has",
-        )
+    names = slice_names(by, {*keys, "metric", *STATISTICS, *chosen})
     parts = slices(golden, by, results)
     if "run_id" in parts:
         parts = parts.astype({"run_id": keys["run_id"].dtype})
@@ -192,21 +174,22 @@ def _values(golden: Golden, by: str, results: Results | None) -> pd.DataFrame:
     return every.merge(texts, how="left").fillna({by: NO_VALUE})
 
 
-def slice_names(by: Slicing) -> tuple[str, ...]:
-    """Return the names that `by` gives; none, or one twice, is refused."""
+def slice_names(by: Slicing, columns: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the names that `by` gives; none, one twice, or that of a column is refused."""
     allowed = "a column of the queries or a kind of tag, or several different ones"
     names = tuple(names_of(by, "by", allowed))
     if not names or len(set(names)) < len(names):
         raise DataError(f"found {list(names)}", field="by", allowed=allowed)
+    if taken := [name for name in names if name in columns]:
+        allowed = "a name that no column of the result has"
+        raise DataError(f"a slice can't be called {taken[0]!r}", field="by", allowed=allowed)
     return names
 
 
 def slice_texts(rows: pd.DataFrame, names: Sequence[str]) -> pd.Series:
     """Return the slice of each row as one text: its values joined by ×."""
-    texts = rows[names[0]].astype("str")
-    for name in names[1:]:
-        texts = texts + " × " + rows[name].astype("str")
-    return texts
+    texts = rows[list(names)].astype("str")
+    return texts[names[0]].str.cat(texts[list(names[1:])], sep=" × ")
 
 
 def naturally(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:

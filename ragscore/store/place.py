@@ -5,8 +5,7 @@ nobody else did (one step, whole or not at all), remove one. In: names below the
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, wraps
@@ -30,29 +29,24 @@ class Stamp:
     time: float | None
 
 
-@contextmanager
-def answering(file: str) -> Iterator[None]:
-    """Turn any error of a file system but "not there" and "there already" into one of ours."""
-    try:
-        yield
-    except (DataError, FileNotFoundError, FileExistsError):
-        raise
-    except NotADirectoryError as error:
-        raise FileNotFoundError(file) from error
-    except Exception as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise DataError(
-            f"no access ({reason}); what was there is as it was",
-            file=file,
-            allowed="room and the right to write there, then the same again",
-        ) from error
-
-
 def _named(method: Any) -> Any:
+    """Turn any error of a file system but "not there" and "there already" into one of ours."""
+
     @wraps(method)
     def named(self: Any, name: str = "", *args: Any) -> Any:
-        with answering(self.where(name)):
+        try:
             return method(self, name, *args)
+        except (DataError, FileNotFoundError, FileExistsError):
+            raise
+        except NotADirectoryError as error:
+            raise FileNotFoundError(self.where(name)) from error
+        except Exception as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise DataError(
+                f"no access ({reason}); what was there is as it was",
+                file=self.where(name),
+                allowed="room and the right to write there, then the same again",
+            ) from error
 
     return named
 

@@ -24,8 +24,8 @@ from ragscore.store.tables import rows_of_run, write_table
 
 PROFILE = "profile"
 DECLARED = "declared"  # the field of run.json that holds metrics and columns of your own
+# Scores, their summary, what is kept of the scoring of each run, and the golden set's hashes.
 Kept = tuple[pd.DataFrame, pd.DataFrame, dict[str, dict[str, Any]], pd.DataFrame]
-"""Scores, their summary, what is kept of the scoring of each run, and the golden set's hashes."""
 
 
 @dataclass(frozen=True)
@@ -130,11 +130,11 @@ def is_made_otherwise(scoring: Mapping[str, Any], made_by: Mapping[str, Any]) ->
 
 def check_choices(wanted: dict[str, Any]) -> None:
     """Refuse an unknown policy, value of one, or profile."""
-    find_reading(wanted.get(PROFILE))
+    reading = find_reading(wanted.get(PROFILE))
     Policies.of({name: value for name, value in wanted.items() if name != PROFILE})
     if not isinstance(wanted.get(PROFILE), (str, type(None))):
         raise DataError(
-            "a profile that has no name here",
+            f"found a reading of your own, {reading.name!r}",
             field=PROFILE,
-            allowed="the name of a profile: a store keeps names",
+            allowed="a profile by its name: a store keeps names",
         )

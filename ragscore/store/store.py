@@ -6,7 +6,7 @@ The folder may lie on this machine or on object storage.
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial, wraps
 from inspect import Parameter
@@ -89,8 +89,6 @@ IGNORED = (
 )
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 _OPTIONAL = partial(Parameter, kind=Parameter.KEYWORD_ONLY, default=None)
-NAMED_PROFILE = [_OPTIONAL("profile", annotation="str | None")]
-ADDED_FRAMES = [_OPTIONAL(name, annotation="pd.DataFrame | None") for name in ADDED]
 
 
 def _of_one_state(read: _Method) -> _Method:
@@ -189,14 +187,10 @@ class RunStore(RunStoreVerbs):
         if is_scored:
             ev, results = results, results.results
             golden, rule, used, primary = ev.golden, ev._rule, ev._policies, ev.primary
-            profile, declared = ev._profile.name if ev._profile else None, ev._declared
-            if ev._profile not in (None, READINGS.get(str(profile))):
-                raise DataError(
-                    f"found a reading of your own, {profile!r}",
-                    field="profile",
-                    allowed="a profile by its name: a store keeps names",
-                )
-            names = metric_columns(ev.scores)
+            # a reading of your own has no name here, and is refused with the choices
+            profile = next((name for name, one in READINGS.items() if one == ev._profile),
+                           ev._profile)  # fmt: skip
+            declared, names = ev._declared, metric_columns(ev.scores)
             mine = [
                 n for n in names
                 if declared.is_own(n) or declared.describe(n).source or n in ev._stored
@@ -208,9 +202,9 @@ class RunStore(RunStoreVerbs):
                 own = ev.scores.reset_index()[["run_id", "query_id", *mine]]
                 own = own.astype({"run_id": "str"})
         choices = _choices(golden, text, profile, used)
-        request = None
-        if golden is not None:
-            request = Request(golden, rule, choices, metrics, primary, own, declared)
+        request = (
+            Request(golden, rule, choices, metrics, primary, own, declared) if golden else None
+        )
         if isinstance(results, Iterator):
             return self._save_pieces(results, request, overwrite, text)
         if golden is not None:
@@ -241,9 +235,8 @@ class RunStore(RunStoreVerbs):
                 content["metrics"] = reported_means(run.reported)
             return content
 
-        for at, run_id in enumerate(run_ids):
-            with _told(run_ids[:at], "saved"):
-                put_run(self._place, run_id, write, before[run_id])
+        for run_id in run_ids:
+            put_run(self._place, run_id, write, before[run_id])
         return run_ids
 
     def _save_pieces(
@@ -294,7 +287,7 @@ class RunStore(RunStoreVerbs):
             )
         return found
 
-    @takes(Policies, NAMED_PROFILE)
+    @takes(Policies, [_OPTIONAL("profile", annotation="str | None")])
     def refresh(
         self,
         golden: Golden,
@@ -331,23 +324,22 @@ class RunStore(RunStoreVerbs):
                     allowed="pass that rule, or another one",
                 )
         made_by = {"golden_hash": golden.golden_hash} | ({"policies": policies} if policies else {})
-        for at, name in enumerate(names):
+        for name in names:
             run = stored[name]
             own, declared = self._saved_columns([name], made_by=made_by)
             request = Request(
                 golden, rule, choices_of(run.scoring) | policies, own=own, declared=declared,
                 primary=tuple(run.scoring.get("primary", ())),
             )  # fmt: skip
-            with _told(names[:at], "refreshed"):
-                kept = self._scored_run(run, request)
+            kept = self._scored_run(run, request)
 
-                def write(draft: Draft, run: StoredRun = run, kept: Any = kept) -> dict[str, Any]:
-                    return run.content | write_scores(draft, kept)
+            def write(draft: Draft, run: StoredRun = run, kept: Any = kept) -> dict[str, Any]:
+                return run.content | write_scores(draft, kept)
 
-                put_run(self._place, name, write, run, keep=True)
+            put_run(self._place, name, write, run, keep=True)
         return names
 
-    @takes(ADDED_FRAMES)
+    @takes([_OPTIONAL(name, annotation="pd.DataFrame | None") for name in ADDED])
     def add(self, run_id: str, *, overwrite: bool = False, **frames: pd.DataFrame) -> None:
         """Add frames to a saved run: `store.add("bm25", judgments=judgments)`.
 
@@ -767,17 +759,6 @@ def _is_without_rows(run: StoredRun, there: set[str]) -> bool:
         return "metrics" in run.content
     names = [f"{run.folder}/{one.name}" for own in run.files.values() for one in own if one]
     return not there.intersection(names)
-
-
-@contextmanager
-def _told(done: list[str], what: str) -> Iterator[None]:
-    """Let an error about one of several runs say which were done before it."""
-    try:
-        yield
-    except DataError as error:
-        if done and not isinstance(error, GoneError):
-            error.add_note(f"{what} before it: {name_list(done)}")
-        raise
 
 
 def _choices(

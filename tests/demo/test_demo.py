@@ -131,16 +131,6 @@ def test_vectors_are_cached(small):
     assert np.array_equal(again.vectors, first)
 
 
-def test_familiarity_runs_from_minus_one_to_a_fifth(small):
-    index = build.Index(small[1], small[2])
-    familiarity = build.Familiarity(index)
-    found = index.search("bm25", "scatter plot marker size", 10)
-    # every word is in the passages found
-    assert familiarity.of("scatter plot marker size", found) == pytest.approx(0.2)
-    assert familiarity.of("sourdough bakery", found) == -1 == familiarity.of("", found)
-    assert -1 < familiarity.of("scatter sourdough", found) < 0.2
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:ids of")
 def test_a_build_goes_from_corpus_to_page(small, tmp_path, monkeypatch, capsys):

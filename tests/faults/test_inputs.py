@@ -122,7 +122,6 @@ CASES |= {
 } | {
     f"tool {path.name}": Attacked(path.name, path.read_bytes(), either)
     for path in sorted(FIXTURES.glob("*_*"))
-    if path.suffix != ".eval"  # packed by zstd, which only Python from 3.14 on reads
 }  # fmt: skip
 
 

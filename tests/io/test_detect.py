@@ -20,6 +20,7 @@ def lines(path, *rows):
     return path
 
 
+@pytest.mark.filterwarnings("ignore:.*not read")
 @pytest.mark.parametrize(
     "first",
     [

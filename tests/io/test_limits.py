@@ -250,6 +250,7 @@ def test_deep_json_is_refused_and_what_is_in_quotes_is_not_deep(depth):
     assert len(parse_json(json.dumps([{"a": []}] * depth))) == depth
 
 
+@pytest.mark.slow
 def test_much_repetition_within_the_limits_is_read(tmp_path):
     # 10^6 hits of 10^4 queries that all find the same hundred documents: 300 times the file.
     n = 10**6

@@ -305,10 +305,10 @@ REFUSED = [
         ['a'],
     ),
     (
-        'columns of several lengths',
-        "load_results({'query_id': ['q1', 'q2'], 'doc_id': ['a']})",
+        'columns as a dict',
+        "load_results({'query_id': ['q1', 'q2'], 'doc_id': ['a', 'b']})",
         ('dict', None, None),
-        ['lengths'],
+        ['query_id', 'doc_id', 'pd.DataFrame'],
     ),
     (
         'whole numbers with a gap',

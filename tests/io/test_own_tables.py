@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from tests.messages import warned
+from tests.messages import refused, warned
 
 Q = {"id": 7, "question": "how to merge?"}
 ASKED = {"qid": "q0", "question": "what is 0?"}
@@ -338,6 +338,10 @@ RESULTS = {
             ("score", [3, 2, 1]),
         )
     },
+    "several ids in a text": (
+        pd.DataFrame({"qid": ["1", "2"], "retrieved_ids": ["a", "b;c"]}),
+        {"refused": [":2: retrieved_ids", "str.split"]},
+    ),
     "an id that is a mapping": (
         [{"query_id": {"a": 1}, "query": "x", "doc_id": "d1"}],
         {"refused": [":1: query_id"]},
@@ -365,6 +369,13 @@ LABELS = {
             ("-1", [1, -1], [1]),
         )
     },
+    **{
+        f"several ids in a text, by {name}": (
+            pd.DataFrame({"qid": ["1", "2"], "relevant_ids": ["a", mark.join("bc")]}),
+            {"refused": [":2: relevant_ids", "str.split"]},
+        )
+        for name, mark in {"semicolon": ";", "bar": "|", "comma": ", "}.items()
+    },
     "a number of each query": (
         pd.DataFrame({"qid": ["1", "1", "2"], "docno": ["a", "b", "a"], "hops": [1, 1, 2]}),
         {"targets": [("1", "a", 1), ("1", "b", 1), ("2", "a", 1)]},
@@ -373,7 +384,28 @@ LABELS = {
         pd.DataFrame(JUDGED | {"relevance": [2, 0]}),
         {"targets": [("1", "a", 2), ("1", "b", 0)]},
     ),
+    "one expected document": (
+        [{"qid": "1", "expected_doc_id": 0}],
+        {"targets": [("1", "0", 1)]},
+    ),
     "grades by id": ([{"qid": "1", "relevant": {"a": 2}}], {"targets": [("1", "a", 2)]}),
+    "grades in objects": (
+        [
+            {
+                "qid": "1",
+                "relevant": [{"doc_id": "a", "relevance": 3}, {"doc_id": "b", "relevance": 0}],
+            }
+        ],
+        {"targets": [("1", "a", 3), ("1", "b", 0)]},
+    ),
+    "a number in objects": (
+        [{"qid": "1", "relevant": [{"doc_id": "a", "gain": 3}, {"doc_id": "b", "gain": 1}]}],
+        {
+            "refused": ["relevant.gain holds 3, 1"],
+            "columns": {"grade": "relevant.gain"},
+            "targets": [("1", "a", 3), ("1", "b", 1)],
+        },
+    ),
     "grades in a list": (
         [{"qid": "1", "relevant": ["a", "b"], "grades": [1, 3]}],
         {"targets": [("1", "a", 1), ("1", "b", 3)]},
@@ -404,8 +436,12 @@ LABELS = {
         {"targets": [("q", "d", 2), ("p", "e", 1)]},
     ),
     "alternatives": (
-        [{"qid": "1", "retrieval_gt": [["a", "b"], ["c"]]}],
+        [{"query_id": "1", "query": "?", "expected_doc_ids": [["a", "b"], ["c"]]}],
         {"targets": [("1", "a", 1), ("1", "b", 1), ("1", "c", 1)]},
+    ),
+    "alternatives under a name that isn't ours": (
+        [{"qid": "1", "retrieval_gt": [["a", "b"], ["c"]]}],
+        {"refused": [":1: retrieval_gt", '["a", "b"]']},
     ),
     "an empty list of documents": (
         [
@@ -611,3 +647,18 @@ def test_ids_of_texts_stay_where_the_golden_set_has_them():
         rs.load_results(run), rs.load_golden([{"question": "why?", "gold_ids": ["a"]}])
     )
     assert found["hit@1"].tolist() == [1]
+
+
+def test_a_path_that_no_column_holds_is_refused_for_dicts_too():
+    replies = {"q1": {"hits": {"hits": [{"_id": "a", "_source": {"doc": "d"}}]}}}
+    with refused("no column '_source' for doc_id; there are query_id, hits", field="columns"):
+        rs.load_results(replies, columns={"doc_id": "_source.doc"})
+    found = rs.load_results(replies, columns={"doc_id": "hits.hits.hits._source.doc"})
+    assert found.hits["doc_id"].tolist() == ["d"]
+
+
+def test_an_own_list_in_yaml_is_refused_with_the_way_on(tmp_path):
+    (tmp_path / "own.yaml").write_text("version: 1\ncases:\n  - {id: a, question: b?, wanted: [x]}")
+    for columns in (None, {"doc_id": "wanted"}):
+        with refused("yaml.safe_load(text)"):
+            rs.load_golden(tmp_path / "own.yaml", columns=columns)

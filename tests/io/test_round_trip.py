@@ -198,6 +198,7 @@ def test_citations_are_written_by_position(tmp_path):
             ["x_note.json", "'{bad'", "JSON"],
         ),
         ([{"query_id": "q", "rank": 1, "x_a": 1, "x_a.b": 2}], [], ANY, ["x_a.b"]),
+        ([{"query_id": "q", "rank": 1, "x_retrieval": "m", "score": 2}], [], ANY, ["x_retrieval"]),
     ],
 )
 def test_what_the_file_could_not_give_back_is_refused(tmp_path, hits, citations, field, named):
@@ -219,7 +220,6 @@ def test_what_the_file_could_not_give_back_is_refused(tmp_path, hits, citations,
         record("q", [], scope="everything"),
         record("q", [hit("c", "d", 1, heading_path=["a > b", "c"])]),
         record("q", [hit("c", "d", 1, heading_path=[]), hit("c2", "d", 2, heading_path=[""])]),
-        record("q", [hit("c", "d", 1, retrieval="bm25", score=2.5)]),
         record("q", [hit("c", "d", 1, score=7)]),
         record(
             "q",

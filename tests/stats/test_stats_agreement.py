@@ -64,23 +64,6 @@ def test_alpha_agrees_with_krippendorff(scale, table):
         assert found.value == pytest.approx(theirs, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("scale", "expected"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)]
-)
-def test_alpha_of_krippendorffs_own_example(scale, expected):
-    # Krippendorff 2011, "Computing Krippendorff's alpha-reliability", data C: four observers,
-    # twelve units.
-    observers = [
-        [1, 2, 3, 3, 2, 1, 4, 1, 2, NAN, NAN, NAN],
-        [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, NAN, 3],
-        [NAN, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, NAN],
-        [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, NAN],
-    ]
-    assert krippendorff_alpha(np.transpose(observers), scale).value == pytest.approx(
-        expected, abs=5e-4
-    )
-
-
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=4, max_size=30))
 def test_the_rank_correlation_is_scipys(pairs):
     first, second = np.array(pairs).T

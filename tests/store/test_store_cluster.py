@@ -120,9 +120,10 @@ def test_workers_score_a_metric_of_ones_own(client, tmp_path):
 
     hits = pd.DataFrame({
         "run_id": np.repeat(["a", "b"], 30), "query_id": np.tile(np.repeat(list("xyz"), 10), 2),
-        "rank": np.tile(np.arange(1, 11), 6), "doc_id": "d", "tokens": np.arange(60) % 11,
+        "rank": np.tile(np.arange(1, 11), 6),
+        "doc_id": np.tile([f"d{n}" for n in range(10)], 6), "tokens": np.arange(60) % 11,
     })  # fmt: skip
-    golden, results = rs.load_golden({one: ["d"] for one in "xyz"}), rs.load_results(hits)
+    golden, results = rs.load_golden({one: ["d3"] for one in "xyz"}), rs.load_results(hits)
     store = rs.RunStore(tmp_path / "runs")
     store.save(results)
     asked = [short, "mrr"]

@@ -123,9 +123,7 @@ def test_of_two_writers_at_once_one_wins_and_the_other_is_told(write_run, anew, 
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_writer_that_fails_leaves_what_was_there_and_says_what_it_saved(
-    pair, anew, monkeypatch, overwrite
-):
+def test_a_writer_that_fails_leaves_what_was_there(pair, anew, monkeypatch, overwrite):
     results, store = pair[0], anew()
     if overwrite:
         store.save(results)
@@ -138,9 +136,9 @@ def test_a_writer_that_fails_leaves_what_was_there_and_says_what_it_saved(
         write(place, name, data)
 
     monkeypatch.setattr(kind, "write", _named(crash))
-    with refused("connection lost", "unchanged", file=ANY) as caught:
+    with refused("connection lost", "as it was", file=ANY) as caught:
         store.save(results, overwrite=overwrite)
-    assert "/b/" in caught.value.file and caught.value.__notes__ == ["saved before it: a"]
+    assert "/b/" in caught.value.file
     assert names_in(store, "b/") == before
     assert anew().runs()["run_id"].tolist() == ["a", *"b" * overwrite]
 

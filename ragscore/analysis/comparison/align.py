@@ -13,6 +13,7 @@ import pandas as pd
 
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden, run_names
+from ragscore.frames.errors import check_known
 from ragscore.frames.typing import Values
 from ragscore.scoring.explain import expected
 from ragscore.scoring.intervals import query_clusters
@@ -99,8 +100,7 @@ def align(
     if metrics is None:
         names = TABLE.headline(name for name in names if scores[name].notna().any())
     rows = scores if "query_id" in scores else scores.reset_index()
-    if missing := [name for name in ("run_id", "query_id") if name not in rows]:
-        raise DataError(f"no {', '.join(missing)}", field="scores", allowed="a frame of rs.score")
+    check_known(("run_id", "query_id"), rows, "scores", "column", "a frame of rs.score, not of")
     if "state" in rows:
         rows = rows[rows["state"].ne("extra").to_numpy()]
     known = rows[[name for name in ("run_id", "system") if name in rows]].drop_duplicates("run_id")

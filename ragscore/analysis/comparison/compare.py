@@ -27,12 +27,11 @@ from ragscore.analysis.comparison.invariants import (
 from ragscore.analysis.comparison.model import Comparison, RankChanges
 from ragscore.analysis.comparison.profile_report import COMPARISONS, harness_outcomes
 from ragscore.frames.codes import is_among, lookup
-from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
+from ragscore.frames.data import DataError, Golden, Results, run_names
 from ragscore.frames.typing import Codes
 from ragscore.scoring.level import Level, chunker_versions
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies
-from ragscore.scoring.primary import primary_of
 from ragscore.scoring.provenance import recorded_parts
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
 from ragscore.scoring.rows import Rows
@@ -55,15 +54,15 @@ def compare_runs(
     candidate: str,
     *,
     scores: pd.DataFrame,
+    primary: Sequence[str],
+    policies: Policies,
     metrics: list[str] | str | None = None,
     rule: Rule | None = None,
     profile: str | Reading | None = None,
     strict_chunker_version: bool = False,
     cluster: str | None = "group",
-    primary: Sequence[str] | None = None,
     vary: list[str] | str | None = None,
     allow_different: bool | str | list[str] = False,
-    policies: Policies | None = None,
     declared: MetricTable = TABLE,
     level: float | None = None,
     among: tuple[int, float] | None = None,
@@ -81,15 +80,15 @@ def compare_runs(
         policies of its own, and may want values of the config to agree
         (`HarnessComparison.must_agree`).
     primary
-        The metrics that decide; by default those that are named, else those of the scores.
+        The metrics that decide.
     level
         Of each interval of the primary metrics; by default all of these two runs hold together.
     among
         The number of runs, where these two are of several, and the level at which the intervals of
         all their pairs hold together.
     policies
-        What the scores were made by, else the profile's. With `collapse`, ranks, outcomes and
-        targets are those of the shorter lists, too.
+        What the scores were made by. With `collapse`, ranks, outcomes and targets are those of the
+        shorter lists, too.
     """
     changes = compare_ranks(
         results, golden, baseline, candidate, rule=rule, profile=profile, vary=vary,
@@ -105,8 +104,6 @@ def compare_runs(
     is_asked = scores["run_id"].isin([a, b]) & scores["state"].ne("extra")
     scores = scores.loc[is_asked.to_numpy(dtype=bool), ["run_id", "state", "level", *names]]
     known = metric_columns(scores)
-    if primary is None:  # what is named is asked about
-        primary = primary_of(scores) if metrics is None else known
     deciding = tuple(name for name in primary if name in known) or tuple(known)
     sides = Sides.of(scores, rows, (a, b), cluster, declared)
     if level is None:
@@ -146,15 +143,13 @@ def compare_runs(
 
 def compare_ranks(
     results: Results, golden: Golden, baseline: str, candidate: str, *,
-    policies: Policies | None, rule: Rule | None = None, profile: str | Reading | None = None,
+    policies: Policies, rule: Rule | None = None, profile: str | Reading | None = None,
     strict_chunker_version: bool = False, vary: list[str] | str | None = None,
     allow_different: bool | str | list[str] = False,
 ) -> RankChanges:  # fmt: skip
     """Compare the ranks of two runs query by query; arguments and errors as for `compare_runs`."""
-    check_inputs(results, golden)
     reading = find_reading(profile)
     harness = COMPARISONS.get(reading.name)
-    policies = policies or Policies.of({}, reading.policies)
     results, golden = with_turns(results, golden)
     a, b = run_names(results.runs, [baseline, candidate])
     if a == b:

@@ -74,8 +74,8 @@ def calls(ev: Any, k: int | None = None) -> CallReport:
 
     Returns
     -------
-    `CallReport`: frames `table`, `after`, `targets`, `per_query` and `outcomes`; its docstring
-    has the columns. `plot()` draws recall against calls.
+    `CallReport`: frames `table`, `after`, `targets` and `per_query`; its docstring has the
+    columns. `plot()` draws recall against calls.
 
     Raises
     ------

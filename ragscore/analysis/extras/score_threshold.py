@@ -20,7 +20,7 @@ from ragscore.analysis.decisions import (
 )
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.codes import is_among
-from ragscore.frames.data import DataError, Golden, Results, check_inputs
+from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import check_choice, name_list, plural, warn
 from ragscore.frames.typing import Flags
 from ragscore.frames.verbs import Accessor
@@ -144,9 +144,8 @@ def curves_of(
     declared: MetricTable = TABLE,
 ) -> RiskCoverage:
     """Return risk and coverage of thresholds; see `risk_coverage`."""
-    check_inputs(results, golden)
     check_choice(refusals, REFUSALS, "refusals")
-    rows = rows_with_queries(scores, golden)
+    rows = rows_with_queries(scores)
     verdict, right_by = right_answers(rows, right, threshold, declared)
     metric = right_by.partition(" ")[0]
     if not right_by:

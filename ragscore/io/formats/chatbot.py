@@ -34,7 +34,7 @@ from ragscore.io.formats.fields import (
     written_rows,
 )
 from ragscore.io.golden_read import TAG_FIELDS, golden_of
-from ragscore.io.run_file import none_cited, positions
+from ragscore.io.run_file import none_cited
 from ragscore.io.run_records import (
     Fields,
     Frames,
@@ -85,7 +85,8 @@ COST: Fields = {"judge_tokens": ("tokens", "whole"), "judge_cost_usd": ("cost_us
 JUDGES = {"groundedness": "judge_groundedness", "correctness": "judge_correctness"}
 CLAIMS = {"supported_claims": "supported", "unsupported_claims": "unsupported"}
 FLAGS = ("scope_miss", "attribution_hit")  # stored metrics that are true or false there
-CUT_LENGTHS = range(195, 206)  # a text that the harness cut to 200 characters, with its ellipsis
+# a text that the harness cut to 200 characters, with its ellipsis
+CUT_TEXT = r"(?s)^.{192,202}\.\.\.$"
 ELLIPSIS = "..."
 DESCRIPTION = "## Run Description"
 NO_DESCRIPTION = "No description provided"  # written there when nobody gave one
@@ -149,13 +150,6 @@ def read_chatbot(path: Path, strict: bool) -> Results:
     run, aggregates = _run(run_id, config, metrics, frames["responses"])
     if is_run_folder:
         run["note"] = read_description(folder / "summary.md")
-    if not has_rows and not aggregates:
-        raise DataError(
-            "no aggregate",
-            file=folder / "metrics.json",
-            field="aggregate_metrics",
-            allowed=f"numbers, or the run's rows beside it ({path.name})",
-        )
     if has_rows:
         run["n_queries"] = len(frames["responses"])
         run["n_failed"] = int(frames["responses"]["error"].notna().sum())
@@ -235,13 +229,13 @@ def _columns(case: Level) -> Frames:
     hits, row, at = case.items("retrieved_chunks")
     found = {"rank": hits.order("rank", row, at)} | hits.columns(CHUNK)
     if "text" in found:
-        found["text_cut"] = _is_cut(found["text"])
+        found["text_cut"] = pc.match_substring_regex(found["text"], CUT_TEXT)
     hits.extras(found)
     frames.append(("hits", row, found))
     if "references" in case.fields:
         responses["n_citations"] = none_cited(case.fields["references"])
     cited, row, _ = case.items("references")
-    citations = {"position": positions(row)} | cited.columns(REFERENCE)
+    citations = {"position": pa.array(places(row))} | cited.columns(REFERENCE)
     cited.extras(citations)
     frames.append(("citations", row, citations))
     for name in ("latency", "abstention", "retrieval_metrics", "cost"):
@@ -285,12 +279,6 @@ def _judgments(case: Level) -> Frames:
             }
             frames.append(("judgments", row, claimed))
     return frames
-
-
-def _is_cut(texts: pa.Array) -> pa.Array:
-    n = pc.utf8_length(texts)
-    is_long = pc.and_(pc.greater_equal(n, CUT_LENGTHS.start), pc.less(n, CUT_LENGTHS.stop))
-    return pc.and_(pc.ends_with(texts, ELLIPSIS), is_long)
 
 
 def write_chatbot(
@@ -372,9 +360,7 @@ def _written_cases(responses: pd.DataFrame, hits: pd.DataFrame, results: Results
     reported = rows_of(results, "reported")
     phases = [name for name in map(str, responses) if name.startswith("latency_")]
     names = {f"latency.{name.removeprefix('latency_')}": (name, "number") for name in phases}
-    fields = placed(responses, RESPONSE | names)
-    first = [name for name in ("x_question", "x_answer", "x_error") if name in fields]
-    columns = {"x_test_case_id": ids.tolist()} | {name: fields[name] for name in first}
+    columns = {"x_test_case_id": ids.tolist()} | placed(responses, RESPONSE | names)
     for name, frame, of in (
         ("x_references", rows_of(results, "citations"), REFERENCE),
         ("x_retrieved_chunks", hits, CHUNK),
@@ -392,7 +378,7 @@ def _written_cases(responses: pd.DataFrame, hits: pd.DataFrame, results: Results
         if metric in FLAGS:
             values = [None if one is None else bool(one) for one in values]
         columns[f"x_retrieval_metrics.{escape_key(str(metric))}"] = values
-    return objects_of(columns | fields)
+    return objects_of(columns)
 
 
 def _of_queries(rows: pd.DataFrame, column: str, ids: pd.Series) -> list[Any]:
@@ -434,7 +420,6 @@ ROW_FIELDS = frozenset(
     ("id", "query", "answerable", "recency_conflict_rule", "category", "difficulty", *LISTS)
 )
 OTHER_NAMES = {"path": "rel_path", "heading": "heading_path"}
-RULES = ("cite_newer", "acknowledge_both", "cite_both")
 
 
 def read_chatbot_golden(
@@ -449,17 +434,10 @@ def read_chatbot_golden(
         values = dict(row.values)
         if "question" in values:
             values["query"] = values.pop("question")
-        rule = values.get("recency_conflict_rule")
-        if rule not in (None, *RULES):
-            problems.reject(
-                rule, row.line, "recency_conflict_rule", f"one of {', '.join(RULES)}, or null"
-            )
-            values["recency_conflict_rule"] = None
         if values.get("answerable") is None:
             values["answerable"] = True
         rows.append(Row(values, row.line, row.lines))
     golden = golden_of(golden_rows(rows, ROW_FIELDS), problems, absent_docs, catalogue)
-    problems.typos.warn()
     return golden
 
 

@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, empty, from_records
-from ragscore.io.cells import run_name_of
+from ragscore.io.cells import own_columns_of, run_name_of
 from ragscore.io.detect import Sample
 from ragscore.io.frames_in import json_value
 from ragscore.io.golden_read import FRAMES
-from ragscore.io.run_records import Fields
+from ragscore.io.run_records import Fields, fields_of, listed
 from ragscore.io.source import Problems, Row, as_id, describe
 from ragscore.io.values import (
     HEADING_SEPARATOR,
@@ -97,19 +98,28 @@ def aggregate(
 def golden_rows(
     rows: list[Row], known: frozenset[str], whole: frozenset[str] = frozenset()
 ) -> list[Row]:
-    """Return rows of our golden file, in which other fields than the `known` are flat.
+    """Return rows of our golden file, whose other fields are flat columns of one type each.
 
     Mappings in the fields `whole` are JSON text.
     """
-    found = []
-    for row in rows:
-        own = {name: one for name, one in row.values.items() if name not in known}
-        objects = [name for name in own if name in whole and isinstance(own[name], dict)]
-        texts = {name + JSON_SUFFIX: as_json(own.pop(name)) for name in objects}
-        flat = {name.removeprefix("x_"): one for name, one in flatten(own).items()}
-        values = {name: row.values[name] for name in row.values if name in known}
-        found.append(Row(values | texts | flat, row.line, row.lines))
-    return found
+    others = [{n: one for n, one in row.values.items() if n not in known} for row in rows]
+    fields, columns = fields_of(others), dict[str, Any]()
+    for name in whole & fields.keys():
+        values = listed(fields[name])
+        if any(isinstance(one, dict) for one in values):
+            texts = [None if one is None else as_json(one) for one in values]
+            columns[f"x_{name}{JSON_SUFFIX}"] = pd.Series(texts, dtype="str")
+            del fields[name]
+    columns |= own_columns_of(fields, np.arange(len(rows)))
+    every = [*row_dicts(pd.DataFrame(columns))] or [{}] * len(rows)
+    return [
+        Row(
+            {name: row.values[name] for name in row.values if name in known}
+            | {name.removeprefix("x_"): one for name, one in own.items()},
+            row.line, row.lines,
+        )
+        for row, own in zip(rows, every, strict=True)
+    ]  # fmt: skip
 
 
 def written_rows(golden: Golden) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:

@@ -5,7 +5,7 @@ becomes `reported`.
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import NoneType
@@ -23,8 +23,7 @@ from ragscore.io.source import (
     Row,
     describe,
     field_lines,
-    json_fault,
-    parse_json,
+    parsed,
 )
 from ragscore.io.values import READ, leaves
 
@@ -68,10 +67,7 @@ def _run(
 
     Null in an aggregate is NaN. Without one, and while it is `{}`, nothing is reported.
     """
-    stored, line = described.get(field.rpartition(".")[2]), lines.get(field)
-    if isinstance(stored, str):
-        with suppress(ValueError, RecursionError):
-            stored = parse_json(stored or "null")
+    stored, line = parsed(described.get(field.rpartition(".")[2])), lines.get(field)
     if not isinstance(stored, (dict, NoneType)):
         problems.reject(stored, line, field, "a JSON object")
         stored = None
@@ -86,7 +82,6 @@ def _run(
             value = READ["number"](value, f"{field}.{metric}", line, problems)
             reported.append({"run_id": run["run_id"]} | aggregate(metric, value, known, name, k))
     results = results_of(run, rows, problems)
-    problems.typos.warn()
     return replace(results, reported=from_records(reported, "reported")) if reported else results
 
 
@@ -133,18 +128,13 @@ def read_sqlite(path: Path, strict: bool) -> Results:
 def _stored_rows(records: list[Any], problems: Problems) -> Iterator[Row]:
     """Yield the records of a run; one that is no object is a problem."""
     for line, record in enumerate(records, 1):
-        values = record["result_json"]
-        try:
-            values = parse_json(values) if isinstance(values, str) else values
-            found = f"found {describe(values)}"
-        except (ValueError, RecursionError) as error:
-            values, found = None, json_fault(error)["found"]
+        values = parsed(record["result_json"])
         if isinstance(values, dict):
             yield Row({"query_id": record["query_id"]} | values, line)
         else:
             of = f"row {line} of run {record['run_id']!r}, query {record['query_id']!r}"
             problems.add(
-                f"{found} in {of}",
+                f"found {describe(values)} in {of}",
                 line=line,
                 field="eval_query_results.result_json",
                 allowed="a JSON object as text",

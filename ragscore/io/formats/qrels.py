@@ -101,20 +101,6 @@ def read_beir(
     """
     if not (path / "queries.jsonl").is_file():
         raise DataError("no queries.jsonl in the folder", file=path)
-    split_file = _split_file(path, split)
-    problems = Problems(split_file, strict)
-    texts = read_topics(path / "queries.jsonl", problems)
-    golden = read_judgements(split_file, problems, absent_docs, catalogue, texts, "queries.jsonl")
-    if n := len(texts.keys() - {*golden.queries["query_id"]}):
-        found = f"{n} of {len(texts)} queries in queries.jsonl are left out: not judged there"
-        problems.note(found, field="split")
-        golden._problems = problems.frame()
-        warn(f"{split_file}: {found}")
-    return golden
-
-
-def _split_file(path: Path, split: str | None) -> Path:
-    """Return the qrels file of a split, or the only one."""
     files = {file.stem: file for file in sorted((path / "qrels").glob("*.tsv"))}
     chosen = next(iter(files)) if split is None and len(files) == 1 else split
     if chosen not in files:
@@ -124,7 +110,16 @@ def _split_file(path: Path, split: str | None) -> Path:
             field="split",
             allowed=f"one of {', '.join(files)}" if files else "files qrels/<split>.tsv",
         )
-    return files[chosen]
+    split_file = files[chosen]
+    problems = Problems(split_file, strict)
+    texts = read_topics(path / "queries.jsonl", problems)
+    golden = read_judgements(split_file, problems, absent_docs, catalogue, texts, "queries.jsonl")
+    if n := len(texts.keys() - {*golden.queries["query_id"]}):
+        found = f"{n} of {len(texts)} queries in queries.jsonl are left out: not judged there"
+        problems.note(found, field="split")
+        golden._problems = problems.frame()
+        warn(f"{split_file}: {found}")
+    return golden
 
 
 # Texts of queries: TREC topics, a table of two columns, or JSON lines

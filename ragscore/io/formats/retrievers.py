@@ -11,7 +11,7 @@ the text find it.
 import json
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -21,7 +21,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ragscore.frames.codes import is_among
-from ragscore.frames.data import DataError, Golden, Results, conform, records_of
+from ragscore.frames.data import DataError, Golden, Results, conform, empty, records_of
 from ragscore.frames.errors import plural, warn
 from ragscore.io.detect import Sample
 from ragscore.io.files import write_lines
@@ -34,9 +34,9 @@ from ragscore.io.golden_read import (
     golden_of,
 )
 from ragscore.io.run_records import Fields, Frames, Level, Reader, is_stated
-from ragscore.io.run_write import mappings_by, metadata_column
-from ragscore.io.source import Problems, Row, Typos, as_id, as_text, json_rows
-from ragscore.io.values import READ, cells, grouped, objects_of, row_dicts
+from ragscore.io.run_write import metadata_column
+from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
+from ragscore.io.values import CELL, READ, cells, grouped, objects_of, row_dicts
 
 # Values of an outcome
 OUTCOMES = {"n_hits": "whole", "rank_first_match": "positive", "passed": "flag"}
@@ -44,7 +44,6 @@ OUTCOMES = {"n_hits": "whole", "rank_first_match": "positive", "passed": "flag"}
 WRITTEN = {"n_hits": int, "rank_first_match": int, "passed": bool, "kind": str}
 # Outcomes by run and query
 Outcomes = dict[tuple[str, str], dict[str, Any]]
-KINDS = ("positive", "must_not_contain", "expected_empty")
 RESPONSE: Fields = {
     "query": ("query", "text"),
     "error": ("error", "failure"),
@@ -70,88 +69,64 @@ FIELDS = frozenset(("query_id", "retriever", "k", "hits", *RESPONSE, *WRITTEN))
 def read_retrievers(path: Path, strict: bool) -> Results:
     """Read every run of a file, in the order in which its retrievers appear."""
     problems = Problems(path, strict)
-    records = _Records(problems.typos)
-    reader = Reader(records.columns, problems, KEYS, ONCE)
-    reader.read(records.rows(path, reader.faults))
-    problems.typos.warn()
-    most: dict[str, int] = {}
-    for n_by_text in records.n_by_text.values():
-        most |= {key: max(n, most.get(key, 0)) for key, n in n_by_text.items()}
-    _warn_of_repeats(path, most)
-    if records.n_bare:
+    reader, ks = Reader(_columns, problems, KEYS, ONCE), dict[str, int]()
+    reader.read(_rows(path, reader.faults, ks))
+    frames = reader.frames()
+    told = frames.get("reported", empty("reported"))
+    counted = told[told["metric"].eq("n_hits") & told["value"].gt(0)]
+    listed = pd.MultiIndex.from_frame(frames["hits"][[*CELL]])
+    if n_bare := int((~pd.MultiIndex.from_frame(counted[[*CELL]]).isin(listed)).sum()):
         warn(
-            f"{path}: {plural(records.n_bare, 'record')} count hits (n_hits) without listing them;"
+            f"{path}: {plural(n_bare, 'record')} count hits (n_hits) without listing them;"
             " hit, mrr, found and passed are scored by the outcomes that they state (passed,"
             " rank_first_match), other metrics of hits are NaN"
         )
-    frames = reader.frames()
     asked = frames["responses"].astype({"run_id": "str"}).groupby("run_id", sort=False)["error"]
     runs = pd.DataFrame({"n_queries": asked.size(), "n_failed": asked.count()})
-    runs = runs.assign(k=pd.Series(records.ks, dtype="Int64"), system=runs.index).reset_index()
+    runs = runs.assign(k=pd.Series(ks, dtype="Int64"), system=runs.index).reset_index()
     return Results(runs=conform(runs, "runs"), **frames, problems=problems.frame())
 
 
-@dataclass
-class _Records:
-    """What is known of records so far.
+def _rows(path: Path, faults: Problems, ks: dict[str, int]) -> Iterator[Row]:
+    """Yield the records, each with an id (a text that is repeated is numbered); learn the ks."""
+    n_by_retriever: dict[str, dict[str, int]] = {}
+    for row in json_rows(path, faults):
+        values, line = row.values, row.line
+        faults.check_names(values, FIELDS, line)
+        key, retriever = query_key(values.get("query")), as_id(values.get("retriever"))
+        is_told = any(values.get(name) not in (None, {}) for name in ("hits", "error", *OUTCOMES))
+        needed = {"query": key, "retriever": retriever, "hits": is_told}
+        if missing := [name for name, one in needed.items() if not one]:
+            faults.reject(values.get(missing[0]), line, missing[0], ALLOWED[missing[0]])
+            continue
+        n_by_text = n_by_retriever.setdefault(str(retriever), {})
+        if values.get("query_id") is None:
+            values["query_id"] = numbered(key, n_by_text)
+        k = READ["positive"](values.pop("k", None), "k", line, faults)
+        if k is not None and k != (before := ks.setdefault(str(retriever), k)):
+            found = f"found {k}, earlier records of {retriever} have {before}"
+            faults.add(found, line=line, field="k", allowed="one k per retriever")
+        yield row
 
-    Attributes
-    ----------
-    ks, n_by_text
-        Each retriever's k, and how often it had each query text.
-    n_bare
-        How many records say that there were hits, and hold none.
-    """
 
-    typos: Typos
-    ks: dict[str, int] = field(default_factory=dict)
-    n_by_text: dict[str, dict[str, int]] = field(default_factory=dict)
-    n_bare: int = 0
-
-    def rows(self, path: Path, faults: Problems) -> Iterator[Row]:
-        """Yield the records, each with an id: a text that is repeated is numbered."""
-        for row in json_rows(path, faults):
-            values, line = row.values, row.line
-            self.typos.check(values, FIELDS, line)
-            key, retriever = query_key(values.get("query")), as_id(values.get("retriever"))
-            is_told = any(
-                values.get(name) not in (None, {}) for name in ("hits", "error", *OUTCOMES)
-            )
-            needed = {"query": key, "retriever": retriever, "hits": is_told}
-            if missing := [name for name, one in needed.items() if not one]:
-                faults.reject(values.get(missing[0]), line, missing[0], ALLOWED[missing[0]])
-                continue
-            n_by_text = self.n_by_text.setdefault(str(retriever), {})
-            if values.get("query_id") is None:
-                values["query_id"] = numbered(key, n_by_text)
-            k = READ["positive"](values.pop("k", None), "k", line, faults)
-            if k is not None and k != (before := self.ks.setdefault(str(retriever), k)):
-                found = f"found {k}, earlier records of {retriever} have {before}"
-                faults.add(found, line=line, field="k", allowed="one k per retriever")
-            if values.get("kind") not in (None, *KINDS):
-                faults.reject(values.pop("kind"), line, "kind", f"one of {', '.join(KINDS)}")
-            yield row
-
-    def columns(self, record: Level) -> Frames:
-        """Return the columns of a batch of records."""
-        responses = record.columns(RESPONSE)
-        hits, row, at = record.items("hits")
-        rank = hits.order("rank", row, at)
-        # A source key that is no text stays metadata only: no expected key can equal it.
-        meta, source_key = hits.metadata(row, rank)
-        found = {"rank": rank, "source_key": source_key} | hits.columns(HIT)
-        hits.extras(found)
-        frames = [("hits", row, found), *meta]
-        for name, type in OUTCOMES.items():
-            values = record.take(name, type)
-            of = np.flatnonzero(is_stated(values))
-            metric = pa.array([name] * len(of), pa.string())
-            stated = values.cast(pa.float64()).take(pa.array(of))
-            frames.append(("reported", of, {"metric": metric, "value": stated}))
-            if name == "n_hits":
-                self.n_bare += len(np.setdiff1d(of[np.asarray(stated) > 0], row))
-        record.extras(responses)
-        return [("responses", np.arange(len(record)), responses), *frames]
+def _columns(record: Level) -> Frames:
+    """Return the columns of a batch of records."""
+    responses = record.columns(RESPONSE)
+    hits, row, at = record.items("hits")
+    rank = hits.order("rank", row, at)
+    # A source key that is no text stays metadata only: no expected key can equal it.
+    meta, source_key = hits.metadata(row, rank)
+    found = {"rank": rank, "source_key": source_key} | hits.columns(HIT)
+    hits.extras(found)
+    frames = [("hits", row, found), *meta]
+    for name, type in OUTCOMES.items():
+        values = record.take(name, type)
+        of = np.flatnonzero(is_stated(values))
+        metric = pa.array([name] * len(of), pa.string())
+        stated = values.cast(pa.float64()).take(pa.array(of))
+        frames.append(("reported", of, {"metric": metric, "value": stated}))
+    record.extras(responses)
+    return [("responses", np.arange(len(record)), responses), *frames]
 
 
 def write_retrievers(results: Results, path: str | Path, rows: pd.DataFrame | None = None) -> Path:
@@ -173,7 +148,8 @@ def write_retrievers(results: Results, path: str | Path, rows: pd.DataFrame | No
     """
     if rows is None:
         told = rows_of(results, "reported")
-        outcomes = mappings_by(cells(told), told["metric"], told["value"])
+        stated = grouped(cells(told), zip(told["metric"], told["value"], strict=True))
+        outcomes = {cell: dict(values) for cell, values in stated.items()}
     else:
         outcomes = dict(zip(cells(rows), records_of(rows), strict=True))
     columns = placed(results.hits, HIT)
@@ -258,17 +234,6 @@ def numbered(key: str, n_by_text: dict[str, int]) -> str:
     return key if n_by_text[key] == 1 else f"{key} ({n_by_text[key]})"
 
 
-def _warn_of_repeats(path: Path, n_by_text: dict[str, int]) -> None:
-    """Warn once if queries appear more than once."""
-    repeated = [key for key, n in n_by_text.items() if n > 1]
-    if repeated:
-        text = (
-            f"{path}: {len(repeated)} queries appear more than once, first {repeated[0]!r}; the"
-            " n-th golden row goes with a retriever's n-th record of it"
-        )
-        warn(text)
-
-
 def read_predicates(
     path: Path, strict: bool, absent_docs: str = "unlabelled", catalogue: pd.DataFrame | None = None
 ) -> Golden:
@@ -289,8 +254,11 @@ def read_predicates(
         values = {name: value for name, value in row.values.items() if value is not None}
         rows.append(Row(values | {"id": numbered(key, n_by_text)}, row.line))
     golden = golden_of(golden_rows(rows, ROW_FIELDS, OWN_FIELDS), problems, "unlabelled", None)
-    problems.typos.warn()
-    _warn_of_repeats(path, n_by_text)
+    if repeated := [key for key, n in n_by_text.items() if n > 1]:
+        warn(
+            f"{path}: {len(repeated)} queries appear more than once, first {repeated[0]!r}; the"
+            " n-th golden row goes with a retriever's n-th record of it"
+        )
     is_judge = golden.checks["kind"].isin(["expected_empty", "forbidden_source_key"])
     judged = pd.concat([golden.targets["query_id"], golden.checks.loc[is_judge, "query_id"]])
     ids = golden.queries["query_id"]

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from warnings import catch_warnings
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.data import DataError, Results
-from ragscore.frames.errors import excerpt, plural, warn
 from ragscore.frames.ranking import n_contradicting, rank_hits
 from ragscore.io.detect import Sample
 from ragscore.io.files import line_blocks, text_of
@@ -48,9 +46,6 @@ def is_run(seen: Sample) -> bool:
 
 # Lines of fields
 
-HEAD = 1 << 20
-"""Bytes of a large file that are read on their own first."""
-
 
 def read_lines(
     path: Path,
@@ -58,32 +53,21 @@ def read_lines(
     problems: Problems,
     read: Callable[[Table, Problems], Any],
     delimiter: str = "",
-    has_rest: bool = False,
 ) -> Any:
     """Return what `read` makes of the lines of a file: a table of texts, the iteration left out.
 
-    Fields are apart by white space or by a delimiter; any other number of them is a problem. With
-    `has_rest`, text after the last one is left out with a warning. Blank lines and comments count
-    for nothing. A large file with a fault at its beginning is refused
-    before the rest of it takes memory.
+    Fields are apart by white space or by a delimiter; any other number of them is a problem. Blank
+    lines and comments count for nothing.
     """
-    blocks = [*line_blocks(path)]  # the size of the file is checked first
-    if len(blocks) > 1:
-        head, alone = blocks[0][1][:HEAD].rpartition(b"\n")[0], Problems(path, problems.strict)
-        with catch_warnings(action="ignore"):
-            read(_table_of([(1, head)], path, names, alone, delimiter, has_rest), alone)
-    table = _table_of(blocks, path, names, problems, delimiter, has_rest)
+    table = _table_of(path, names, problems, delimiter)
     if not len(table.frame):
         raise DataError("no line of fields", file=path, allowed=", ".join(names))
     return read(table, problems)
 
 
-def _table_of(
-    blocks: list[tuple[int, bytes]], path: Path, names: list[str], problems: Problems,
-    delimiter: str, has_rest: bool,
-) -> Table:  # fmt: skip
+def _table_of(path: Path, names: list[str], problems: Problems, delimiter: str) -> Table:
     n_names, parts = len(names), list[pa.Table]()
-    for begin, block in blocks:
+    for begin, block in [*line_blocks(path)]:  # the size of the file is checked first
         text = pa.scalar(text_of(block, path, begin), pa.large_string())
         lines = pc.ascii_trim_whitespace(pc.split_pattern(text, "\n").values)
         is_row = pc.invert(pc.or_(pc.equal(lines, ""), pc.starts_with(lines, "#")))
@@ -93,13 +77,6 @@ def _table_of(
         else:
             fields = pc.ascii_split_whitespace(lines, max_splits=n_names)
         n = np.asarray(pc.list_value_length(fields))
-        if has_rest and (n > n_names).any():
-            rest = pc.list_element(fields.filter(n > n_names), n_names)
-            told = f"{plural(len(rest), 'line')} with text after the {names[-1]}, which is left out"
-            problems.note(told, field=names[-1])
-            warn(f"{path}: {told}, such as {excerpt(rest[0].as_py())}")
-            fields = pc.list_slice(fields, 0, n_names)
-            n = np.minimum(n, n_names)
         is_good = n == n_names
         for at in np.flatnonzero(~is_good)[: MOST_FAULTS + 1]:
             line = lines[at].as_py()
@@ -136,7 +113,7 @@ def read_run(path: Path, strict: bool, ties: str = "file") -> Results:
             )
         return replace(results, problems=problems.frame())
 
-    return read_lines(path, [*HIT.values()], Problems(path, strict), results_of, has_rest=True)
+    return read_lines(path, [*HIT.values()], Problems(path, strict), results_of)
 
 
 def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:

@@ -21,7 +21,7 @@ from ragscore.analysis.extras.agents import (
 )
 from ragscore.analysis.query_view import first_known
 from ragscore.frames.codes import is_among, lookup, pair_numbers
-from ragscore.frames.data import Golden, Results, narrowed
+from ragscore.frames.data import ID_OF_LEVEL, Golden, Results, narrowed
 from ragscore.frames.typing import Codes
 from ragscore.plot.style import in_order, run_styles
 from ragscore.reporting.explorer.order import Runs
@@ -32,7 +32,6 @@ from ragscore.scoring.targets import targets_at
 SLICED = ("difficulty", "category", "lang", "conversation")  # filters by default
 MOST_VALUES = 200  # of a default filter
 DECIMALS = {"binary": 0, "time": 1, "cost": 4}
-ALTERNATIVES = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"}
 IDS = ("chunk_id", "doc_id", "path", "source_key")
 Records = list[list[dict[Any, Any]]]
 
@@ -102,7 +101,8 @@ def _queries(
         "hits": lists.hits, "calls": lists.calls(), "citations": lists.citations(),
         "judgments": lists.judgments(),
     }  # fmt: skip
-    answers, checks = lists.answers(), lists.checks()
+    asked = runs.golden.checks[["kind", "text"]]
+    answers, checks = lists.answers(), lists.by_query(runs.golden.checks, asked)
     for at, query in enumerate(found):
         query |= {"slices": [one[at] for one in codes], "targets": lists.targets[at], "runs": []}
         for run, (metrics, changed) in enumerate(zip(values, changes, strict=True)):
@@ -272,11 +272,6 @@ class Lists:
         told = pd.DataFrame({"item": column(rows, "item_text").fillna(rows["item"].astype("str"))})
         return self.by_run(rows, told.join(_named(rows, "criterion value verdict reason")))
 
-    def checks(self) -> Records:
-        """Return what the answer to each query must (not) hold."""
-        rows = self.runs.golden.checks
-        return self.by_query(rows, rows[["kind", "text"]])
-
 
 def _named(rows: pd.DataFrame, names: str) -> pd.DataFrame:
     return rows[[name for name in names.split() if name in rows]]
@@ -300,7 +295,7 @@ def _texts(hits: pd.DataFrame, results: Results, texts: pd.DataFrame | None) -> 
 def _others(targets: pd.DataFrame) -> pd.Series:
     """Return the id of each row that is another way to meet its target; NA for the first."""
     ids = pd.Series(pd.NA, index=targets.index, dtype="str")
-    for level, name in ALTERNATIVES.items():  # passages of an anchor are no ids
+    for level, name in ID_OF_LEVEL.items():  # passages of an anchor are no ids
         if name in targets:
             here = (targets["alternative"] > 0) & (targets["level"] == level)
             ids = ids.where(~here.to_numpy(dtype=bool), targets[name])

@@ -44,15 +44,15 @@ def pack(content: dict[str, Any]) -> str:
 
 
 def element(
-    content: dict[str, Any] | str, *, link: str = "hash", code: str = "cmp",
+    packed: str, *, link: str = "hash", code: str = "cmp",
     state: dict[str, Any] | None = None, plain: str = "",
 ) -> Mounted:  # fmt: skip
     """Return the explorer as an element of a page.
 
     Parameters
     ----------
-    content
-        What `data` made, or the same packed.
+    packed
+        What `data` made, as `pack` gives it.
     link
         "hash": links lead to the page's address; "message": the selection is told to the page
         around this one.
@@ -63,9 +63,8 @@ def element(
     plain
         HTML that stands there until the explorer starts, and where no script runs.
     """
-    packed = content if isinstance(content, str) else pack(content)
     options = json.dumps({"link": link, "code": code, "theme": "auto", "state": state})
-    name = token(packed + options)
+    name = f"x-{hashlib.sha256((packed + options).encode()).hexdigest()[:12]}"
     html = (
         f'<div class="rs-explorer" id="{name}" data-lm-suppress-shortcuts="true"'
         f' data-options="{escape(options)}"><script type="text/plain">{packed}</script>'
@@ -108,11 +107,6 @@ def frame(title: str, mounted: Mounted, plain: str) -> str:
 def digest(script: str) -> str:
     """Return the hash of a script, quoted as a policy has it."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-
-
-def token(text: str) -> str:
-    """Return a name for an element: a hash of its content."""
-    return f"x-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def _file(name: str) -> str:

@@ -247,8 +247,11 @@ def explore_runs(
         golden, ev.results, scores, names, compared, ev.primary, level,
         ev._policies, ev._rule, of_hits, ev._declared,
     )  # fmt: skip
-    several = f"{len(names)} runs, baseline {names[0]}"
-    title = " against ".join(names[::-1]) if len(names) <= 2 else several
+    title = (
+        " against ".join(names[::-1])
+        if len(names) <= 2
+        else f"{len(names)} runs, baseline {names[0]}"
+    )
     matching = describe_matching(level, None if ev._profile else k)
     verdict = [*(_counts(one) for one in compared), matching]
     with all_runs(ev._in_order):

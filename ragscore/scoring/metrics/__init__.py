@@ -4,14 +4,11 @@ from dataclasses import replace
 
 import pandas as pd
 
+from ragscore.frames.kinds import FAILED
 from ragscore.scoring.metrics import answers, citations, judged, operations, ranking
-from ragscore.scoring.metrics.declaration import (
-    DEFAULT_KS,
-    Label,
-    Metric,
-    MetricTable,
-    own_column,
-)
+from ragscore.scoring.metrics.declaration import Label, Metric, MetricTable, own_column
+
+__all__ = ["CRITERIA", "TABLE", "Label", "Metric", "MetricTable", "metrics", "own_column"]
 
 _ORDER = (
     ranking.metric, ranking.whole, operations.success, answers.metric, citations.metric,
@@ -19,7 +16,10 @@ _ORDER = (
     operations.operation,
 )  # fmt: skip
 TABLE = MetricTable([one for family in _ORDER for one in family])
-CRITERIA = tuple(one for one in judged.CRITERIA if one in TABLE)  # what judges measure by itself
+# what judges measure by itself, under the name of its criterion
+CRITERIA = tuple(
+    one.name for one in judged.metric if one.name != FAILED and not one.name.startswith("nugget_")
+)
 SHOWN = ("name", "formula", "nan_when", "kind", "better", "range", "also", "default", "version")
 
 
@@ -47,15 +47,3 @@ def metrics(label: str | None = None) -> pd.DataFrame | Metric:
         )
     parsed = TABLE.parse(label)
     return replace(parsed.metric, name=parsed.text)
-
-
-__all__ = [
-    "metrics",
-    "DEFAULT_KS",
-    "CRITERIA",
-    "TABLE",
-    "Label",
-    "Metric",
-    "MetricTable",
-    "own_column",
-]

@@ -350,17 +350,14 @@ class MetricTable(dict[str, Metric]):
         shown += (f"@{k}" if is_cut else "") + (f":{level}" if level else "")
         return Label(shown, metric, k, level, parameter)
 
-    def find(self, text: str) -> Label | None:
-        """Return the label of this very text; None if no metric is called so."""
-        try:
-            label = self.parse(text)
-        except DataError:
-            return None
-        return label if label.text == text else None
-
     def label_of(self, column: str) -> Label:
         """Return the label behind a column of scores; an undeclared one is a column of your own."""
-        return self.find(column) or Label(column, own_column(column))
+        own = Label(column, own_column(column))
+        try:
+            label = self.parse(column)
+        except DataError:
+            return own
+        return label if label.text == column else own
 
     def describe(self, column: str) -> Metric:
         """Return the metric behind a column of scores."""

@@ -33,8 +33,7 @@ def verdicts(rows: Any) -> pd.DataFrame:
     row = rows.of(judged) if len(judged) else np.zeros(0, np.int64)
     wide = judged.reindex(
         columns=["criterion", "item", "item_text", "value", "judge", "repeat", "verdict", "state"]
-    )
-    wide = wide.astype({"item_text": "str", "verdict": "str", "state": "str", "item": "str"})
+    ).astype({"item_text": "str", "verdict": "str", "state": "str", "item": "str"})
     value = wide["value"].fillna(wide["verdict"].map(VERDICTS | WORTH).astype("float64"))
     found = wide.assign(
         value=value, row=row, failed=wide["state"].eq(FAILED).fillna(False).astype(bool)
@@ -109,8 +108,9 @@ def judged_nuggets(rows: Any) -> pd.DataFrame:
     asked = asked.merge(facts.astype({"importance": "str", "weight": "float64"}), on="query_id")
     judged = rows.verdicts[rows.verdicts["criterion"].eq("nuggets") & ~rows.verdicts["failed"]]
     strict = (judged["value"] >= 1).astype("float64").where(judged["value"].notna())
-    told = judged.assign(strict=strict, text=judged["item_text"])
-    told = told[["row", "item", "text", "value", "strict"]]
+    told = judged.assign(strict=strict, text=judged["item_text"]).reindex(
+        columns=["row", "item", "text", "value", "strict"]
+    )
     by_text = told.merge(asked[["row", "text", "nugget"]], on=["row", "text"], how="left")
     number = by_text["nugget"].fillna(pd.to_numeric(by_text["item"], errors="coerce"))
     known, keys = by_text.assign(nugget=number), ["row", "nugget"]
@@ -139,12 +139,8 @@ def nugget_share(rows: Any, weight: str, support: str) -> Values:
         return np.where(lacks | (possible <= 0), np.nan, np.clip(total / possible, 0.0, 1.0))
 
 
-CRITERIA: list[str] = []
-
-
 def criterion(name: str, formula: str, **fields: Any) -> None:
     """Declare what a judge measures, under the name of its criterion."""
-    CRITERIA.append(name)
     metric(name, formula, **fields)(partial(measured, name=name))
 
 

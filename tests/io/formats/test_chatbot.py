@@ -141,8 +141,6 @@ def test_a_group_of_a_document_called_0_is_not_written_as_the_first_support(tmp_
     ("case", "field", "named"),
     [
         (CASE, "id", ["test_001", 1]),  # upstream takes the last
-        (REFUSE | {"recency_conflict_rule": "newest"}, "recency_conflict_rule",
-         ["cite_newer", "acknowledge_both", "cite_both"]),
         (REFUSE | {"gold_supports": [{"rel_path": "a.md", "date": "last week"}]},
          "gold_supports.date", []),
     ],

@@ -139,12 +139,6 @@ def test_records_are_written_back_as_they_were(tmp_path, records):
         pd.testing.assert_frame_equal(getattr(again, name), getattr(results, name), check_like=True)
 
 
-@pytest.mark.parametrize("kind", ["odd", 0])
-def test_a_kind_that_is_none_is_counted_and_left_out(tmp_path, kind):
-    results = results_of(tmp_path, said("q", [], kind=kind), strict=False)
-    assert results.problems["field"].tolist() == ["kind"] and "x_kind" not in results.responses
-
-
 def test_a_summary_is_written_back_as_it_was(tmp_path):
     with warned("results.jsonl", "2 records", "n_hits"):
         results = results_of(tmp_path, *SUMMARY)
@@ -198,8 +192,7 @@ def test_repeated_questions_are_kept_apart_FLAW_upstream_put_them_into_one_cell(
     records = [said("q", [found(1, key)], name) for key in ("a", "c") for name in ("dense", "bm25")]
     with warned(1, "q"):
         golden = golden_of(tmp_path, *questions)
-    with warned(1):
-        results = results_of(tmp_path, *records)
+    results = results_of(tmp_path, *records)
     assert retrievers(results, golden).matrix.to_dict("index") == {
         "q": {"bm25": "✅ #1", "dense": "✅ #1"},
         "q (2)": {"bm25": "❌", "dense": "❌"},
@@ -246,7 +239,6 @@ def test_a_set_with_ids_of_its_own_is_written_with_them(tmp_path):
         ({"query": "q", "retriever": "r", "hits": [], "elapsed_ms": "fast"},
         "elapsed_ms", ['"fast"']),
         ({"query": "q", "retriever": "r", "passed": 1}, "passed", [1]),
-        ({"query": "q", "retriever": "r", "passed": True, "kind": "other"}, "kind", ['"other"']),
         ({"query": "q", "retriever": "dense", "hits": [], "query_id": "first"},
         "query_id", ["'first'", "dense", 1]),
     ],

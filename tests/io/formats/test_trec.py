@@ -262,11 +262,11 @@ def test_white_space_blank_lines_and_comments_make_no_difference(write, change):
 
 
 @pytest.mark.parametrize("rest", [" # best", " and more", "q Q0 d 1 2 a"])  # or a second hit
-def test_text_after_the_tag_is_left_out_and_such_lines_are_warned_of(write, rest):
-    with warned("run.txt", 1, rest.split()[-1]):
-        results = rs.load_results(write("run.txt", f"{RUN}p Q0 d 1 2 dense{rest}\n"))
-    assert results.hits["doc_id"].tolist()[-1] == "d" and len(results.hits) == 6
-    says(results.problems["found"].item(), 1)
+def test_text_after_the_tag_is_refused_with_its_line(write, rest):
+    file = write("run.txt", f"{RUN}p Q0 d 1 2 dense{rest}\n")
+    with refused("columns", file="run.txt", line=6):
+        rs.load_results(file)
+    assert len(rs.load_results(file, strict=False).hits) == 5
 
 
 WHOLE = gzip.compress(QRELS.encode() * 50, mtime=0)

@@ -3,7 +3,6 @@ become.
 """
 
 import json
-import sys
 import warnings
 import zipfile
 from contextlib import suppress
@@ -341,16 +340,16 @@ WRITTEN = {  # what -> its name, its content, and frame -> where, columns, and w
         )},
     ),
     "filters of lm-evaluation-harness are metrics of one query": (
-        "samples.jsonl",
+        "samples_task_2026-01-01T00-00-00.1.jsonl",
         [SAMPLE | {"filter": "strict", "exact_match": 0},
          SAMPLE | {"filter": "loose", "exact_match": 1}],
         {
             "results.reported": (
-                {}, "metric value",
-                [["exact_match,strict", 0.0], ["loss,strict", 2.0], ["exact_match,loose", 1.0],
-                 ["loss,loose", 2.0]],
+                {}, "metric value better",
+                [["exact_match,strict", 0.0, "higher"], ["loss,strict", 2.0, "lower"],
+                 ["exact_match,loose", 1.0, "higher"], ["loss,loose", 2.0, "lower"]],
             ),
-            "results.runs": ({}, "n_queries", [[1]]),
+            "results.runs": ({}, "system suite n_queries", [["org/model", "task", 1]]),
             "golden.queries": ({}, "query reference_answer", [["0?", "x"]]),
         },
     ),
@@ -407,6 +406,10 @@ WRITTEN = {  # what -> its name, its content, and frame -> where, columns, and w
 @pytest.mark.parametrize("what", WRITTEN)
 def test_a_small_file_says_what_its_tool_means(tmp_path, what):
     name, content, known = WRITTEN[what]
+    put(tmp_path, "results_2026-01-01T00-00-00.1.json", {
+        "higher_is_better": {"task": {"exact_match": True, "loss": False}},
+        "model_name": "org/model", "config": {"model": "hf"},
+    })  # fmt: skip
     found = both(put(tmp_path, name, content))
     for frame, (where, columns, expected) in known.items():
         assert rows_of(frame, where, found, columns) == expected, frame
@@ -420,16 +423,10 @@ def test_passages_without_ids_are_known_by_their_text():
     assert scores[["recall@3", "mrr"]].to_numpy().tolist() == [[0.5, 0.5]]
 
 
-def test_inspect_s_own_format_holds_the_same_as_its_json(tmp_path):
-    log = json.loads((FIXTURES / "inspect_log.json").read_text(encoding="utf-8"))
-    samples = {f"samples/{n}.json": one for n, one in enumerate(log.pop("samples"))}
-    file = put(tmp_path, "log.eval", {"header.json": log} | samples)
-    one, other = (both(file, run_id="x") for file in (FIXTURES / "inspect_log.json", file))
+def test_inspect_s_own_format_holds_the_same_as_its_json():
+    one, other = (both(FIXTURES / f"inspect_log.{kind}", run_id="x") for kind in ("json", "eval"))
     pd.testing.assert_frame_equal(one.results.responses, other.results.responses)
     pd.testing.assert_frame_equal(one.results.judgments, other.results.judgments)
-    if sys.version_info < (3, 14):  # packed by zstd
-        with refused("log convert", file="inspect_log.eval"):
-            rs.load_results(FIXTURES / "inspect_log.eval")
 
 
 def test_a_log_of_inspect_that_is_cut_short_or_unpacks_to_too_much_is_refused(tmp_path):

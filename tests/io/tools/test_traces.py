@@ -270,6 +270,12 @@ def test_mlflow_s_traces_have_tokens_sessions_and_feedback(tmp_path):
     )
 
 
+def test_averaged_feedback_of_langsmith_is_a_stored_score(tmp_path):
+    feedback = {"feedback_stats": {"good": {"n": 2, "avg": 0.5}}}
+    found = rs.load_results(put(tmp_path, RUN | {"id": "1", "run_type": "chain"} | feedback))
+    assert found.reported[["metric", "value"]].to_numpy().tolist() == [["good", 0.5]]
+
+
 def test_a_patch_in_a_later_line_completes_its_post(tmp_path):
     post = RUN | {"id": "1", "run_type": "tool", "name": "before", "dotted_order": "1"}
     patch = {
