@@ -20,7 +20,7 @@ from ragscore.frames.data import from_records
 # How many random examples a test draws: the one number by which a nightly run differs.
 EXAMPLES = int(os.environ.get("RAGSCORE_EXAMPLES", "8"))
 # Files that take a worker longest, slow tests included.
-LONG = ("test_pages.py", "test_same_numbers.py", "test_store_files.py", "test_store_writers.py")
+LONG = ("test_pages.py", "test_store_files.py", "test_store_writers.py")
 # A busy machine is no failure: examples are judged by what they give, not by how long they take.
 # The same ones are drawn each time, but for those of a night.
 settings.register_profile(

@@ -18,7 +18,7 @@ from ragscore.scoring.readings import READINGS
 from ragscore.scoring.score import score, scored
 from ragscore.scoring.summary import summarize
 from tests.messages import refused
-from tests.same_numbers.worlds import written
+from tests.random_worlds import written
 
 EVERY = [text.replace("@r", "@0.3") for text in TABLE.labels(list(TABLE))]
 

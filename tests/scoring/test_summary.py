@@ -31,7 +31,7 @@ def tagged(loaded):
     return loaded(rows, {"a": [*RUN_A, record("no", [], answer=answer("no", grounded=False))]})
 
 
-def test_a_mean_is_the_plain_mean_of_its_column(tagged):
+def test_a_mean_is_the_plain_mean_of_its_column_with_the_interval_of_its_kind(tagged):
     scores = rs.score(*tagged, "all")
     table = summarize(scores).set_index("metric")
     values = scores["mrr@10"].dropna()
@@ -40,6 +40,9 @@ def test_a_mean_is_the_plain_mean_of_its_column(tagged):
         "p50": values.median(), "max": 1, "p95": np.quantile(values, 0.95),
     }  # fmt: skip
     assert table.loc["mrr@10", list(expected)].to_dict() == pytest.approx(expected, abs=1e-12)
+    for metric, kind in (("hit@1", "binary"), ("mrr@10", "bounded")):
+        interval = np.ravel(mean_interval(scores[metric].dropna(), kind))
+        assert table.loc[metric, ["low", "high"]].tolist() == pytest.approx(interval, abs=1e-12)
     nowhere = table.loc["answer_checks"]
     assert nowhere["n"] == 0 and nowhere[["mean", "low", "high", "sum"]].isna().all()
 
@@ -59,14 +62,6 @@ def test_n_expected_counts_what_failed_or_is_missing(loaded, metric, n, n_expect
     assert row[["n", "n_expected"]].tolist() == [n, n_expected]
     counts = summarize(done.scores, golden, rows=done.rows).iloc[0]
     assert counts[["n_failed", "n_missing"]].tolist() == [1, 2]
-
-
-@pytest.mark.parametrize(("metric", "kind"), [("hit@1", "binary"), ("mrr@10", "bounded")])
-def test_the_interval_of_a_mean_is_that_of_its_kind(tagged, metric, kind):
-    scores = rs.score(*tagged)
-    row = summarize(scores).set_index("metric").loc[metric]
-    low, high = mean_interval(scores[metric].dropna(), kind)
-    assert row[["low", "high"]].tolist() == pytest.approx([low[0], high[0]], abs=1e-12)
 
 
 def with_tag(golden, kind):
