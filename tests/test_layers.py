@@ -20,22 +20,22 @@ PACKAGE = ROOT / "ragscore"
 # A folder a layer: what it may import of the others, and the statements that it has reached.
 # A number is only lowered: what grows beyond it fails.
 FOLDERS = {
-    "frames": ("", 1242),
+    "frames": ("", 1241),
     "stats": ("frames", 749),
-    "io": ("frames", 5965),
-    "scoring": ("frames stats io", 3030),
-    "store": ("frames io scoring", 1233),
-    "analysis": ("frames stats io scoring store", 3775),
-    "golden": ("frames stats io scoring analysis", 917),
+    "io": ("frames", 5540),
+    "scoring": ("frames stats io", 3020),
+    "store": ("frames io scoring", 1213),
+    "analysis": ("frames stats io scoring store", 3761),
+    "golden": ("frames stats io scoring analysis", 905),
     "plot": ("frames stats scoring analysis", 632),
-    "reporting": ("frames stats io scoring store analysis golden plot", 838),
-    "judging": ("frames stats io scoring store analysis", 1058),
-    "collecting": ("frames io analysis", 837),
+    "reporting": ("frames stats io scoring store analysis golden plot", 825),
+    "judging": ("frames stats io scoring store analysis", 1054),
+    "collecting": ("frames io analysis", 825),
     "demo": ("frames io store collecting evaluation", 106),
-    "evaluation": ("frames io scoring store analysis golden plot reporting judging", 401),
+    "evaluation": ("frames io scoring store analysis golden plot reporting judging", 400),
     "cli": (
         "frames io scoring store analysis golden judging collecting demo evaluation __init__",
-        540,
+        537,
     ),
     "__init__": ("", 4),
 }
@@ -43,8 +43,8 @@ FOLDERS = {
 REACHED = {
     "modules": 176,
     "public names": 220,
-    "statements of tests": 18372,
-    "words written by hand in notebooks": 28839,
+    "statements of tests": 17280,
+    "words written by hand in notebooks": 28838,
     "lines of README": 120,
     "names of the face of scoring": 81,
 }
