@@ -22,7 +22,7 @@ PACKAGE = ROOT / "ragscore"
 FOLDERS = {
     "frames": ("", 1241),
     "stats": ("frames", 749),
-    "io": ("frames", 5540),
+    "io": ("frames", 5545),
     "scoring": ("frames stats io", 3020),
     "store": ("frames io scoring", 1213),
     "analysis": ("frames stats io scoring store", 3761),

@@ -245,7 +245,7 @@ def choose_format(
         is_table = seen.kind == "frame" or (seen.keys and seen.kind in TABLES)
         ending = seen.path.name.removesuffix(".gz")
         named = [one for one in formats if one.suffixes and ending.endswith(one.suffixes)]
-        is_torn = not is_table or seen.kind == "text"
+        is_torn = not is_table or (seen.kind == "text" and ending.endswith(".jsonl"))
         fitting = named if named and is_torn else [table] * bool(is_table)
     if len(fitting) == 1:
         return fitting[0]

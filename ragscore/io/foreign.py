@@ -74,6 +74,12 @@ def _ragas(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     names = dict.fromkeys(name for one in values for name in one if name not in _NO_METRICS)
     ids = called(names, "results", "query_id")
     metrics = [name for name in names if name not in ids and _are_numbers(values, name)]
+    lists = "retrieved_context_ids retrieved_contexts contexts"
+    depths = {len(listed) for one in values if (listed := _listed(one, lists))}
+    # recall is the same at any cut-off that cuts nothing, precision only if all lists are as long
+    same = {"id_based_context_recall": f"recall@{max(depths)}"} if depths else {}
+    if len(depths) == 1:
+        same["id_based_context_precision"] = f"precision@{max(depths)}"
     own = {*names} - {*ids, *metrics} | {"rubrics", "multi_responses", "rubric"}
     for row in rows:
         one = row.values
@@ -86,7 +92,7 @@ def _ragas(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
             **{f"tags.{name}": one.get(name) for name in _STYLE},
             "extra": {name: one[name] for name in one if name in own and one[name] is not None},
             "scores": [
-                {"metric": name, "value": one.get(name),
+                {"metric": same.get(name, name), "value": one.get(name),
                  "is_judged": not name.startswith(_COMPUTED),
                  "error": "NaN in the file" if one.get(name) is None else None}
                 for name in metrics if has_answer or one.get(name) is not None

@@ -99,7 +99,7 @@ FACTS = {  # files, frame -> where, columns, and what stands there
     "ragas_result.csv results.reported": [
         ({"query_id": MERGE, "run_id": "ragas_result"}, "metric value",
          [["faithfulness", 1.0], ["answer_relevance", 0.91], ["context_recall", 1.0],
-          ["id_based_context_recall", 1.0], ["rouge_score(mode=fmeasure)", 0.8]]),
+          ["recall@3", 1.0], ["rouge_score(mode=fmeasure)", 0.8]]),
     ],
     # without an answer, a NaN is no judge's fault
     "ragas_result.csv results.judgments": [
@@ -233,7 +233,7 @@ def test_recall_that_ragas_stored_is_the_recall_that_we_compute():
     scores = rs.score(found.results, found.golden, ["recall@3"], match="chunk", missing="zero")
     scores = scores.query("state == 'scored'").reset_index().astype({"run_id": "str"})
     # the longest list has 3 hits, so that recall of the whole list is recall@3
-    stored = found.results.reported.query("metric == 'id_based_context_recall'")
+    stored = found.results.reported.query("metric == 'recall@3'")
     both = scores.merge(stored.astype({"run_id": "str"}), on=["run_id", "query_id"])
     assert both["recall@3"].tolist() == both["value"].tolist()
     assert sorted(both["value"]) == [0.0, 0.0, 0.5, 1.0, 1.0]
