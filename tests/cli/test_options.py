@@ -377,8 +377,7 @@ def test_the_overview_lists_every_command_once(capsys):
 
 @pytest.mark.parametrize("name", PARSERS)
 def test_every_argument_says_what_it_is(name):
-    short = [one.dest for one in arguments_of(name) if len(one.help or "") <= 10]
-    assert short == []
+    assert [one.dest for one in arguments_of(name) if len(one.help or "") <= 10] == []
 
 
 @pytest.mark.parametrize("name", PARSERS)

@@ -74,8 +74,7 @@ RESULTS = {  # file: runs, responses, hits, reported values
 def test_results_are_as_many_as_the_file_holds(file, known):
     results = opened(rs.load_results, file)
     n_reported = 0 if results.reported is None else len(results.reported)
-    counts = (len(results.runs), len(results.responses), len(results.hits), n_reported)
-    assert counts == known
+    assert (len(results.runs), len(results.responses), len(results.hits), n_reported) == known
 
 
 PHOENIX = "phoenix-export-agent-trace/phoenix_{}_spans_20250821_125133.jsonl"

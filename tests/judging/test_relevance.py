@@ -70,9 +70,10 @@ def test_graded_labels_and_grades_stand_on_one_scale_and_others_are_made_binary(
         for one in (judged.graded(), judged.graded(relevant_from=1))
     ]
     assert of_d3 == [0, 1]
-    graded = golden.targets.assign(grade=2)
+    graded = golden.targets.assign(grade=3, gain=4.0)  # a judge's 3 earns what people's 3 earns
     of_grades = rs.judging.Judged(judged.results, golden=rs.Golden(golden.queries, targets=graded))
-    assert sorted(of_grades.graded().targets["grade"]) == [0, 1, 2, 2, 3]
+    earned = of_grades.graded().targets.sort_values("grade")[["grade", "gain"]].fillna(-1)
+    assert earned.to_numpy().tolist() == [[0, -1], [1, -1], [3, 4], [3, 4], [3, 4]]
     with refused(field="relevant_from"):
         judged.graded(relevant_from=0)
 

@@ -180,6 +180,7 @@ def test_the_noise_of_the_history_is_that_of_its_three_repeats(store, table):
     assert (row["runs"], row["sd"]) == (", ".join(repeats), pytest.approx(means.std()))
     in_band = table.dropna(subset=["in_band"])
     assert set(in_band["segment"]) == {4} and in_band["in_band"].all()
+    assert "(segment 4)" in store.trend("mrr@10").notes()[-1]
 
 
 def test_a_band_holds_where_runs_are_measured_as_the_baseline_was(store, table):
