@@ -1055,7 +1055,7 @@ class Evaluation(EvaluationVerbs, Display):
 
     def _parts(self) -> list[str | Table]:
         n = len(self.run_ids)
-        title = f"Evaluation: {plural(n, 'run')} × {len(self.golden.queries)} queries"
+        title = f"Evaluation: {plural(n, 'run')} × {plural(len(self.golden.queries), 'query')}"
         if n and not self.primary:
             bare = "No labels, and no stored scores: no metric can be computed."
             ways = " ev.compare(a, b) shows how far two rankings overlap." if n > 1 else ""
