@@ -6,7 +6,6 @@ becomes `reported`.
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -82,7 +81,8 @@ def _run(
             value = READ["number"](value, f"{field}.{metric}", line, problems)
             reported.append({"run_id": run["run_id"]} | aggregate(metric, value, known, name, k))
     results = results_of(run, rows, problems)
-    return replace(results, reported=from_records(reported, "reported")) if reported else results
+    results.reported = from_records(reported, "reported") if reported else None
+    return results
 
 
 def read_sqlite(path: Path, strict: bool) -> Results:
@@ -121,8 +121,8 @@ def read_sqlite(path: Path, strict: bool) -> Results:
     if not parts:
         raise DataError("the table eval_runs holds no run", file=path)
     results = Results.concat(parts)
-    both = pd.concat([results.problems, problems.frame()], ignore_index=True)
-    return replace(results, problems=both)
+    results.problems = pd.concat([results.problems, problems.frame()], ignore_index=True)
+    return results
 
 
 def _stored_rows(records: list[Any], problems: Problems) -> Iterator[Row]:
