@@ -24,7 +24,7 @@ from ragscore.frames.data import KINDS, DataError, Results, conform, empty, from
 from ragscore.frames.errors import warn
 from ragscore.frames.schema import BESIDE, FIELDS
 from ragscore.frames.typing import Flags
-from ragscore.io.files import line_blocks, lines_of, read_text
+from ragscore.io.files import line_blocks, lines_of
 from ragscore.io.formats.fields import json_object
 from ragscore.io.run_records import (
     Columns,
@@ -46,7 +46,6 @@ from ragscore.io.source import (
     as_id,
     as_text,
     describe,
-    field_lines,
     json_rows,
     parsed,
 )
@@ -166,30 +165,28 @@ def _run(path: Path, problems: Problems) -> dict[str, Any]:
     run_json = path.parent / "run.json"
     if stem != "per_query" or not run_json.exists():
         return run_record(named, path)
-    described, lines = json_object(run_json), field_lines(read_text(run_json))
-    faults = problems.for_file(run_json)
-    return run_record({**named, **described}, run_json, lines=lines, problems=faults)
+    described, faults = json_object(run_json), problems.for_file(run_json)
+    return run_record({**named, **described}, run_json, problems=faults)
 
 
 def run_record(
     described: dict[str, Any],
     file: Path | str,
     *,
-    lines: dict[str, int] | None = None,
+    line: int | None = None,
     problems: Problems | None = None,
 ) -> dict[str, Any]:
     """Return one row of the runs frame from the content of a `run.json`.
 
-    Fields without a column go to `x_*`.
+    Fields without a column go to `x_*`. `line`: of the record, where a file has several.
     """
-    reader = FieldReader(described, "", None, problems or Problems(file, strict=True), lines=lines)
-    for name in described:
-        reader.problems.check_names([name], RUN_NAMES, reader.lines.get(name, 1))
+    reader = FieldReader(described, "", line, problems or Problems(file, strict=True))
+    reader.problems.check_names(described, RUN_NAMES, line or 1)
     if (run_id := as_id(reader.pop("run_id"))) is None:
         raise DataError(
             f"found {describe(described.get('run_id'))}",
             file=file,
-            line=reader.lines.get("run_id"),
+            line=line,
             field="run_id",
             allowed=ID_ALLOWED,
         )
