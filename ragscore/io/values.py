@@ -387,7 +387,7 @@ def unflatten(flat: dict[str, Any]) -> dict[str, Any]:
     return found[0] if found else {}
 
 
-def refuse_taken(names: Iterable[str], known: Container[str], kind: str) -> None:
+def refuse_taken(names: Iterable[Any], known: Container[str], kind: str) -> None:
     """Refuse columns of one's own that reading the file would take for a known field."""
     for name in [name for name in map(str, names) if name.startswith("x_")]:
         if (place := name.removeprefix("x_").removesuffix(JSON_SUFFIX)) in known:
