@@ -302,7 +302,8 @@ def from_records(records: list[dict[str, Any]], kind: str) -> pd.DataFrame:
         return empty(kind)
     spec, columns = KINDS[kind], dict[str, pd.Series]()
     for name in dict.fromkeys(chain.from_iterable(records)):
-        values = [record.get(name) for record in records]
+        held = (record.get(name) for record in records)
+        values = [None if one is pd.NA else one for one in held]
         if name in spec.required or any(value is not None for value in values):
             known, other = (_INFERRED, "object") if name in spec.dtypes else (_OWN, "str")
             dtype = known.get(infer_dtype(values, skipna=True), other)
