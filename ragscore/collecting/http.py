@@ -36,6 +36,7 @@ from ragscore.io.servers import (
     is_secret,
     refuse_keys,
     retry_after,
+    tls,
 )
 from ragscore.io.source import describe, parse_json
 from ragscore.io.values import value_at
@@ -285,7 +286,9 @@ def http_system(mapping: Mapping, name: str | None = None) -> System:
     address = httpx.URL(mapping.url)
     own = httpx.QueryParams(_filled(mapping.params, "params"))
     url = address.copy_with(params=own.merge(address.params), fragment=None)
-    client = httpx.Client(headers=_filled(mapping.headers, "headers"), follow_redirects=False)
+    client = httpx.Client(
+        headers=_filled(mapping.headers, "headers"), follow_redirects=False, verify=tls()
+    )
     written = " ".join([*mapping.headers.values(), *mapping.params.values()])
     redactor = Redactor(os.environ[one or other] for one, other in VARIABLE.findall(written))
 

@@ -39,8 +39,9 @@ from ragscore.judging.endpoint import (
     Prices,
     name_of,
 )
-from ragscore.judging.judges import Judge, Verdict, find_judges
+from ragscore.judging.judges import Judge, find_judges
 from ragscore.judging.relevance import relevance_grades, with_grades
+from ragscore.judging.replies import Verdict
 from ragscore.store.store import RunStore
 
 STATES = ("scored", "not_measurable", "judge_failed", "skipped", "not_asked")
