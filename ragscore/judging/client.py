@@ -271,7 +271,7 @@ class JudgeClient:
         self.has_answered, body = True, None
         with suppress(ValueError, RecursionError):
             body = json.loads(raw.content)
-        prompt, completion = (
+        n_sent, n_got = (
             count if type(count := value_at(body, name)) is int and 0 <= count < 1e12 else None
             for name in ("usage.prompt_tokens", "usage.completion_tokens")
         )
@@ -279,7 +279,7 @@ class JudgeClient:
         is_cut = value_at(body, "choices.0.finish_reason") == "length"
         return Reply(
             self.redactor.text(valid_text(text if isinstance(text, str) else "")),
-            prompt, completion, raw.retries_taken,
+            n_sent, n_got, raw.retries_taken,
             "the reply was cut off at the limit of tokens" if is_cut else "",
         )  # fmt: skip
 
