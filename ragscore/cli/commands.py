@@ -52,15 +52,9 @@ from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.frames.errors import plural
 from ragscore.frames.escaping import markdown_line
 from ragscore.frames.tables import Table
+from ragscore.golden.labels import add_labels
 from ragscore.golden.requirements import read_source, supported_metrics
-from ragscore.golden.sheet import (
-    LEVELS,
-    STATES,
-    add_labels,
-    filled,
-    golden_to_label,
-    label_sheet,
-)
+from ragscore.golden.sheet import LEVELS, STATES, filled, golden_to_label, label_sheet
 from ragscore.golden.validate import validate
 from ragscore.io.files import read_parquet, write_text
 from ragscore.scoring.summary import metric_columns

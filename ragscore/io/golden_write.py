@@ -5,6 +5,7 @@ Its rows say `answerable` where their expectations don't imply it.
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
         Counts what the file has no place for, such as spans of expected chunks, which came from
         `Golden.resolve_spans`: resolve them again.
     """
-    rows = golden_rows(golden, path)
+    rows, _ = golden_rows(golden, path)
     if Path(path).name.removesuffix(".gz").endswith(".jsonl"):
         return write_lines(path, rows)
     return write_text(path, HEADER + yaml_text(rows))
@@ -239,8 +240,10 @@ def _groups(members: Rows, targets: Rows) -> list[list[Any]]:
     return groups
 
 
-def golden_rows(golden: Golden, path: str | Path) -> Rows:
-    """Return a golden set as rows of our file, with `answerable` where the others don't imply it.
+def golden_rows(golden: Golden, path: str | Path) -> tuple[Rows, Golden]:
+    """Return a golden set as rows of our file, and as they are read.
+
+    Rows have `answerable` where the other fields don't imply it.
 
     Raises
     ------
@@ -286,7 +289,8 @@ def golden_rows(golden: Golden, path: str | Path) -> Rows:
             allowed="true or false, or no expectations",
         )
     is_said = ((labels != implied) | implied.isna()).fillna(False) & ~labels.isna()
-    return [
+    stated = [
         {"id": row["id"], "query": row["query"], "answerable": bool(label)} | row if said else row
         for row, label, said in zip(rows, labels, is_said, strict=True)
     ]
+    return stated, replace(read, queries=read.queries.assign(answerable=labels))
