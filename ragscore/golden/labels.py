@@ -105,16 +105,14 @@ def _labelled(golden: Golden, sheet: Any) -> tuple[list[Values], Golden]:
     meant = replace(golden, queries=queries, targets=targets)
     rows, found = golden_rows(meant, "golden.with_labels")
     said = _split(filled(due, found)["was"])
-    _refuse(due, due["relabel"], "grade", said, "a grade for each target; words of the hit's text")
-    _refuse(due, due["restate"], "answerable", said, "false only where no grade is above 0")
+    for name, is_due, allowed in (
+        ("grade", due["relabel"], "a grade for each target; words of the hit's text"),
+        ("answerable", due["restate"], "false only where no grade is above 0"),
+    ):
+        for row in due.index[is_due & due[name].ne(said[name])]:
+            told = f"{due[name][row]!r} of {due['query_id'][row]} would be {said[name][row]!r}"
+            raise DataError(told, field=f"sheet.{name}", allowed=allowed)
     return rows, found
-
-
-def _refuse(due: pd.DataFrame, is_due: Any, name: str, said: pd.DataFrame, allowed: str) -> None:
-    """Refuse what labels would not say as the sheet does."""
-    for row in due.index[is_due & due[name].ne(said[name])]:
-        told = f"{due[name][row]!r} of {due['query_id'][row]} would be {said[name][row]!r}"
-        raise DataError(told, field=f"sheet.{name}", allowed=allowed)
 
 
 def _read(sheet: Any) -> pd.DataFrame:
@@ -159,10 +157,10 @@ def _due(golden: Golden, sheet: pd.DataFrame) -> pd.DataFrame:
     if "group" in golden.queries:  # paraphrases expect the same documents
         group = golden.queries[["query_id", "group"]].dropna()
         pairs = group.merge(group.rename(columns={"query_id": "member"}))
+        pairs = pairs[pairs["member"].ne(pairs["query_id"])]
         shared = found[found["level"].eq("doc") & found["relabel"]].merge(pairs, on="query_id")
-        shared = shared[shared["member"].ne(shared["query_id"])].assign(restate=False)
         shared = shared.drop(columns="query_id").rename(columns={"member": "query_id"})
-        found = pd.concat([found, shared])
+        found = pd.concat([found, shared.assign(restate=False)])
     return found.reset_index(drop=True)
 
 
@@ -178,12 +176,15 @@ def _relabelled(golden: Golden, hits: pd.DataFrame) -> pd.DataFrame:
     gone = pd.Series(number.index.isin(said.index[said["grade"].eq("")]))
     if level == "anchor":  # of ids, other alternatives of a target stay
         gone = number.isin(number[gone])
-    _check_groups(golden, targets[gone])
+    named = golden.support_groups.merge(targets.loc[gone, ["query_id", "target_id"]])
+    if len(named):
+        raise DataError(
+            f"a group of {named['query_id'].iloc[0]} names a target that goes",
+            field="required_support_groups", allowed="edit this row by hand",
+        )  # fmt: skip
     kept = _graded(targets, number, said[said["grade"].ne("")])[~gone]
     new = _new_targets(hits[~hits.index.isin(met["row"])], level)
-    found = pd.concat([kept, new], ignore_index=True)
-    _check_chunkers(found)
-    return found
+    return pd.concat([kept, new], ignore_index=True)
 
 
 def _graded(targets: pd.DataFrame, number: pd.Series, said: pd.DataFrame) -> pd.DataFrame:
@@ -206,26 +207,6 @@ def _new_targets(hits: pd.DataFrame, level: str) -> pd.DataFrame:
     new = new.mask(new == "").dropna(subset=LOCATORS[level][0]).drop_duplicates()
     target_id, grade = "new " + new.index.astype("str"), new["grade"].astype("int32")
     return new.assign(level=level, alternative=0, target_id=target_id, grade=grade)
-
-
-def _check_groups(golden: Golden, gone: pd.DataFrame) -> None:
-    named = golden.support_groups.merge(gone[["query_id", "target_id"]])
-    if len(named):
-        raise DataError(
-            f"a group of {named['query_id'].iloc[0]} names a target that goes",
-            field="required_support_groups", allowed="edit this row by hand",
-        )  # fmt: skip
-
-
-def _check_chunkers(targets: pd.DataFrame) -> None:
-    chunks = targets[targets["level"].eq("chunk")].reindex(columns=["query_id", "chunker_version"])
-    chunks = chunks.dropna().drop_duplicates()
-    many = chunks[chunks.duplicated("query_id", keep=False)]
-    if len(many):
-        raise DataError(
-            f"chunks of {many['query_id'].iloc[0]} are of {name_list(many['chunker_version'])}",
-            field="chunker_version", allowed="one chunker; or label anchors",
-        )  # fmt: skip
 
 
 def _answerable(golden: Golden, due: pd.DataFrame, targets: pd.DataFrame) -> pd.Series:

@@ -13,7 +13,7 @@ import pandas as pd
 import yaml
 
 from ragscore.frames.data import DataError, Golden
-from ragscore.frames.errors import plural, warn
+from ragscore.frames.errors import name_list, plural, warn
 from ragscore.io.files import write_lines, write_text
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
@@ -141,12 +141,19 @@ def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
             allowed="a name that no field has",
         )
     targets, checks, tags = parts["targets"], parts["checks"], parts["tags"]
-    versions = [one.get("chunker_version") for one in targets if one["level"] == "chunk"]
+    chunks = [one for one in targets if one["level"] == "chunk" and "chunker_version" in one]
+    versions = {one["chunker_version"] for one in chunks}
+    if len(versions) > 1:
+        raise DataError(
+            f"chunks of {query['query_id']} are of {name_list(sorted(versions))}",
+            field="chunker_version",
+            allowed="one chunker a query; or anchors, which survive another one",
+        )
     flags = {check["kind"]: check["text"] for check in checks}
     row: dict[str, Any] = {
         "id": query["query_id"],
         "query": query["query"],
-        "chunker_version": next((one for one in versions if one is not None), None),
+        "chunker_version": next(iter(versions), None),
         "gold_supports": _supports(targets),
         "required_support_groups": _groups(parts["support_groups"], targets),
         "expected_metadata": {one["key"]: json.loads(one["value"]) for one in parts["conditions"]},
