@@ -84,9 +84,12 @@ def read_history(
         ours = {one: label_of(one) or one for one in means.loc[is_foreign, "metric"].unique()}
         renamed = means["metric"].replace(ours)
         means = means.assign(metric=renamed.where(is_foreign, means["metric"]))
-        base = metric.partition("@")[0]
-        saved = [one for own in scorings.values() for one in own_metrics(own) if one.base == base]
-        declared = TABLE.with_metrics(saved)
+        declared = TABLE.with_metrics(
+            one
+            for scoring in scorings.values()
+            for one in own_metrics(scoring)
+            if one.base == metric.partition("@")[0]
+        )
     else:
         runs, means = _of_scores(source, metric, golden, runs, declared)
         run_ids, levels = (source[name].astype("str").to_numpy() for name in ("run_id", "level"))

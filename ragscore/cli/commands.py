@@ -152,7 +152,10 @@ def compare_command(args: argparse.Namespace) -> None:
     limit = None if args.all or args.profile else LISTED
     say(cmp.to_json() if args.json else cmp.to_markdown(limit), end="\n" if args.json else "")
     if args.write_report:
-        file = write_text(_folder(args, candidate) / "report.md", cmp.to_markdown())
+        named = Path(args.candidate or args.baseline)
+        place = named if named.exists() else args.store.path(candidate)
+        folder = place.parent if place.is_file() else place
+        file = write_text(folder / "report.md", cmp.to_markdown())
         say(f"ragscore: wrote {file}", file=sys.stderr)
 
 
@@ -214,13 +217,6 @@ def gate_command(args: argparse.Namespace) -> int:
         end="" if args.markdown else "\n",
     )
     return found.exit_status
-
-
-def _folder(args: argparse.Namespace, candidate: str) -> Path:
-    """Return the folder of the candidate, given as a file, a folder or a name in the store."""
-    given = Path(args.candidate or args.baseline)
-    place = given if given.exists() else args.store.path(candidate)
-    return place.parent if place.is_file() else place
 
 
 @command(

@@ -27,7 +27,7 @@ from ragscore.collecting.systems import (
 from ragscore.frames.data import check_type
 from ragscore.frames.errors import DataError, nearest, packages_of
 from ragscore.frames.schema import columns
-from ragscore.io.files import read_text
+from ragscore.io.files import naming, read_text
 from ragscore.io.servers import (
     SCHEME,
     Redactor,
@@ -205,11 +205,9 @@ def mapping_of_file(path: str | os.PathLike[str]) -> Mapping:
     """Return the mapping in a YAML or JSON file; see `read_mapping`."""
     file = Path(path)
     values = yaml_value(read_text(file), file)
-    try:
+    with naming(file):
         check_type(values, dict, "system", "a mapping: url, request, response, ...")
         return read_mapping(values)
-    except DataError as error:
-        raise DataError(error.found, file=file, field=error.field, allowed=error.allowed) from None
 
 
 def body_of(mapping: Mapping, request: Request) -> dict[str, Any]:

@@ -355,8 +355,9 @@ def test_a_custom_judge_and_an_embedding_that_quote_the_key_are_redacted(asked, 
     def embedding(texts):
         raise RuntimeError(f"401 for {KEY[:9]} of {KEY}")
 
-    own = rs.judging.get_judge("abstention")
-    mine = replace(own, prompt=replace(own.prompt, parse=parse))
+    mine = replace(
+        own := rs.judging.get_judge("abstention"), prompt=replace(own.prompt, parse=parse)
+    )
     keyed = endpoint(server, api_key=KEY, embedding=embedding)
     judged = judge(asked, [mine, "answer_relevance"], keyed)
     assert judged.ledger["state"].tolist() == ["judge_failed"] * 6
@@ -386,8 +387,9 @@ def test_a_row_that_is_no_verdict_ends_one_judgment(asked, server, row):
         whole = {"value": float(reply["score"])}
         return [row, whole] if reply["score"] == 2 else [whole]
 
-    own = rs.judging.get_judge("groundedness")
-    mine = replace(own, prompt=replace(own.prompt, parse=parse))
+    mine = replace(
+        own := rs.judging.get_judge("groundedness"), prompt=replace(own.prompt, parse=parse)
+    )
     judged = judge(asked, mine, server)
     assert judged.ledger["state"].tolist() == ["judge_failed", "scored", "scored"]
     says(judged.ledger["reason"].iloc[0], "judging")
