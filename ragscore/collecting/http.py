@@ -20,12 +20,11 @@ from ragscore.collecting.systems import (
     AskError,
     Request,
     System,
-    check_whole,
     in_time,
     timed_out,
 )
 from ragscore.frames.data import check_type
-from ragscore.frames.errors import DataError, nearest, packages_of
+from ragscore.frames.errors import DataError, check_whole, nearest, packages_of
 from ragscore.frames.schema import columns
 from ragscore.io.files import naming, read_text
 from ragscore.io.servers import (

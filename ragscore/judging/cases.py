@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.frames.errors import check_choice
+from ragscore.frames.errors import check_choice, check_whole
 from ragscore.io.values import row_dicts
 from ragscore.judging.relevance import flag_labelled
 from ragscore.judging.replies import digest
@@ -95,8 +95,7 @@ def cases_of(results: Results, golden: Golden, k: int | None, cut_text: str) -> 
         Cut text with "refuse", an unknown choice, or a k below 1.
     """
     check_choice(cut_text, CUT_TEXT, "cut_text")
-    if k is not None and k < 1:
-        raise DataError(f"found {k}", field="k", allowed="at least 1, or None for the run's own")
+    check_whole(k, "k", or_none=True)
     hits = _context_hits(results, k, golden)
     if cut_text == "refuse" and (is_cut := hits["is_cut"] & hits["text"].notna()).any():
         runs = ", ".join(hits.loc[is_cut, "run_id"].astype("str").unique())

@@ -28,7 +28,7 @@ from ragscore.frames.data import (
     from_records,
     run_names,
 )
-from ragscore.frames.errors import check_choice, name_list, names_of, plural, warn
+from ragscore.frames.errors import check_choice, check_whole, name_list, names_of, plural, warn
 from ragscore.frames.escaping import html_text
 from ragscore.frames.golden_versions import changes_of, counted
 from ragscore.frames.tables import SHOWN_ROWS, Table
@@ -179,10 +179,7 @@ class RunStore(RunStoreVerbs):
         if not isinstance(results, Iterator):
             allowed = "Results, an Evaluation, or an iterator of Results"
             check_type(results.results if is_scored else results, Results, "results", allowed)
-        if text is not None and (type(text) is not int or text < 0):
-            raise DataError(
-                f"found {text!r}", field="text", allowed="None, or a number of characters"
-            )
+        check_whole(text, "text", 0, or_none=True)
         check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
         used = Policies.of(policies, find_reading(profile).policies)
         if is_scored:
