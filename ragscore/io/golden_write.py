@@ -6,6 +6,7 @@ Its rows say `answerable` where their expectations don't imply it.
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pandas as pd
 import yaml
 
 from ragscore.frames.data import DataError, Golden
-from ragscore.frames.errors import plural, warn
+from ragscore.frames.errors import name_list, plural, warn
 from ragscore.io.files import write_lines, write_text
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
@@ -67,7 +68,7 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
         Counts what the file has no place for, such as spans of expected chunks, which came from
         `Golden.resolve_spans`: resolve them again.
     """
-    rows = golden_rows(golden, path)
+    rows, _ = golden_rows(golden, path)
     if Path(path).name.removesuffix(".gz").endswith(".jsonl"):
         return write_lines(path, rows)
     return write_text(path, HEADER + yaml_text(rows))
@@ -135,12 +136,19 @@ def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
     """Return a query as a row of our golden file, without `answerable`."""
     refuse_taken(query, KNOWN_FIELDS, "queries")
     targets, checks, tags = parts["targets"], parts["checks"], parts["tags"]
-    versions = [one.get("chunker_version") for one in targets if one["level"] == "chunk"]
+    chunks = [one for one in targets if one["level"] == "chunk" and "chunker_version" in one]
+    versions = {one["chunker_version"] for one in chunks}
+    if len(versions) > 1:
+        raise DataError(
+            f"chunks of {query['query_id']} are of {name_list(sorted(versions))}",
+            field="chunker_version",
+            allowed="one chunker a query; or anchors, which survive another one",
+        )
     flags = {check["kind"]: check["text"] for check in checks}
     row: dict[str, Any] = {
         "id": query["query_id"],
         "query": query["query"],
-        "chunker_version": next((one for one in versions if one is not None), None),
+        "chunker_version": next(iter(versions), None),
         "gold_supports": _supports(targets),
         "required_support_groups": _groups(parts["support_groups"], targets),
         "expected_metadata": {one["key"]: json.loads(one["value"]) for one in parts["conditions"]},
@@ -242,8 +250,10 @@ def _groups(members: Rows, targets: Rows) -> list[list[Any]]:
     return groups
 
 
-def golden_rows(golden: Golden, path: str | Path) -> Rows:
-    """Return a golden set as rows of our file, with `answerable` where the others don't imply it.
+def golden_rows(golden: Golden, path: str | Path) -> tuple[Rows, Golden]:
+    """Return a golden set as rows of our file, and as they are read.
+
+    Rows have `answerable` where the other fields don't imply it.
 
     Raises
     ------
@@ -285,7 +295,8 @@ def golden_rows(golden: Golden, path: str | Path) -> Rows:
             allowed="true or false, or no expectations",
         )
     is_said = ((labels != implied) | implied.isna()).fillna(False) & ~labels.isna()
-    return [
+    stated = [
         {"id": row["id"], "query": row["query"], "answerable": bool(label)} | row if said else row
         for row, label, said in zip(rows, labels, is_said, strict=True)
     ]
+    return stated, replace(read, queries=read.queries.assign(answerable=labels))
