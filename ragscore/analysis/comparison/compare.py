@@ -14,7 +14,7 @@ import pandas as pd
 from ragscore.analysis.aggregates import aggregate
 from ragscore.analysis.comparison.align import clusters_text
 from ragscore.analysis.comparison.changes import flips, largest_changes, rank_overlap
-from ragscore.analysis.comparison.deltas import Sides, aspects
+from ragscore.analysis.comparison.deltas import FIGURES, Sides, aspects
 from ragscore.analysis.comparison.invariants import (
     COLUMNS,
     check_recorded,
@@ -116,11 +116,10 @@ def compare_runs(
         aggregates = aggregate(own, rows.golden, harness)
     query_ids = pd.Index(changes.per_query["query_id"])
     rbo = rank_overlap(rows.results, a, b).set_index("query_id")["rbo"].reindex(query_ids)
-    states = sides.states.reindex(query_ids)
+    ended = sides.states.reindex(query_ids)
+    states = {f"state_{side}": ended[f"state_{side}"].array for side in FIGURES[:2]}
     found = vars(changes) | {
-        "per_query": changes.per_query.assign(
-            rbo=rbo.to_numpy("float64"), **{name: states[name].array for name in states}
-        ),
+        "per_query": changes.per_query.assign(rbo=rbo.to_numpy("float64"), **states),
         "invariants": pd.concat([changes.invariants, of_fields], ignore_index=True),
     }
     return Comparison(
@@ -208,7 +207,7 @@ def _common_k(results: Results, pair: list[str]) -> int:
 def _target_ranks(found: pd.DataFrame, pair: tuple[str, str]) -> pd.DataFrame:
     """Return one row per query and target that a run found within k."""
     # in the order of ids
-    number = found.groupby(["query_id", "target_id"]).ngroup().to_numpy()
+    number = found.groupby(["query_id", "target_id"]).ngroup().to_numpy(np.int64)
     first = np.unique(number, return_index=True)[1]
     ranks = found[["query_id", "target_id"]].iloc[first].reset_index(drop=True)
     for name, run in zip(RANKS, pair, strict=True):
