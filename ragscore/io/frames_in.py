@@ -94,11 +94,10 @@ class Table:
 
 
 def _first(column: pd.Series) -> Any:
-    known = column.dropna()
-    values = (plain_cell(one) for one in known.iloc[:100])
+    begin = column.first_valid_index() or 0
+    known = [plain_cell(one) for one in column.iloc[begin : begin + 100].dropna()]
     # an empty list first: the next ones may hold something
-    found = next((one for one in values if one not in EMPTY), None)
-    return plain_cell(known.iloc[0]) if found is None and len(known) else found
+    return next((one for one in known if one not in EMPTY), known[0] if known else None)
 
 
 EMPTY: tuple[Any, ...] = ([], {}, "[]")
