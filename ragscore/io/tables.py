@@ -157,8 +157,9 @@ def read_results_table(
     own = own_columns(table, roles)
     run_id = run_id or (run_name_of(source) if isinstance(source, Path) else "run")
     asked = Asked(table, given, own, problems, run_id, "repeat" in (columns or {}))
-    ids = [role for role in (*ID_ROLES, "text") if role in roles]
-    is_per_hit = bool(ids) and not any(is_listed(given[role]) for role in ids)
+    ids = [role for role in ID_ROLES if role in roles] or ["text"] * ("text" in roles)
+    is_again = asked.query_id.duplicated().any()
+    is_per_hit = bool(ids) and not any(is_listed(given[role], is_again) for role in ids)
     results = of_hits(asked) if is_per_hit else of_queries(asked)
     if table.roles:
         return results
