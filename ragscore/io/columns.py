@@ -43,8 +43,8 @@ GOLDEN_ROLES = {
     "doc_id": "expected_doc_ids expected_doc_id gold_doc_ids gold_doc_id gold_docs relevant_doc_ids"
     " relevant_docs relevant_doc_id relevant_documents relevant_document_ids relevant_ids relevant"
     " positive_doc_ids positive_ids positives positive gold_ids gold_id gold golds expected_ids"
-    " expected_docs expected ground_truth_ids ground_truth_doc_ids retrieval_gt reference_doc_ids target_ids"
-    " target qrels judgments judgements correct_docs correct_ids"
+    " expected_docs expected ground_truth_ids ground_truth_doc_ids retrieval_gt reference_doc_ids"
+    " target_ids target qrels judgments judgements correct_docs correct_ids"
     f" doc_ids docids {_IDS['doc_id']} id _id",
     "chunk_id": "expected_chunk_ids expected_chunk_id gold_chunk_ids gold_chunk_id gold_chunks"
     " relevant_chunk_ids relevant_chunks reference_context_ids gold_context_ids gold_passage_ids"
