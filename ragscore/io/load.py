@@ -173,11 +173,11 @@ def _name(source: Any) -> str:
 def _warn_of_expectations(golden: Golden, name: str) -> None:
     """Warn of queries that expect nothing, and of those whose labels contradict each other."""
     checks, queries, targets = golden.checks, golden.queries, golden.targets
-    retrieval = checks[checks["kind"].isin(["expected_empty", "forbidden_source_key"])]
-    is_unlabelled = queries["answerable"].isna() & ~queries["query_id"].isin(retrieval["query_id"])
-    if is_unlabelled.any():
+    retrieval = checks.loc[checks["kind"].isin(["expected_empty", "forbidden_source_key"])]
+    unlabelled = {*queries.loc[queries["answerable"].isna(), "query_id"]} - {*retrieval["query_id"]}
+    if unlabelled:
         warn(
-            f"{name}: {is_unlabelled.sum()} of {len(queries)} queries carry no expectation and"
+            f"{name}: {len(unlabelled)} of {len(queries)} queries carry no expectation and"
             " are unlabelled; absent_docs='refuse' reads them as should-refuse"
         )
     own = [str(one).removeprefix("x_") for one in queries if str(one).startswith("x_")]
@@ -187,9 +187,8 @@ def _warn_of_expectations(golden: Golden, name: str) -> None:
             f"{name}: {plural(n_answerable, 'query')} to be answered, and nothing says what answers"
             f" them: only refusals are judged (columns without a role: {name_list(own)})"
         )
-    refused = queries.loc[queries["answerable"].eq(False).fillna(False), "query_id"]
-    relevant = targets["query_id"].isin(refused) & (targets["grade"] > 0)
-    both = targets.loc[relevant, "query_id"].unique()
+    is_refused = targets["query_id"].isin(golden._refusals)
+    both = targets.loc[is_refused & (targets["grade"] > 0), "query_id"].unique()
     if len(both):
         warn(
             f"{name}: {plural(len(both), 'query')} to be refused with expected ids or supports"
@@ -309,6 +308,22 @@ def _runs(
             part = _renamed(part, lambda _: run_id)
         parts.append(part)
         formats.append(found)
+    loaded = parts[0] if len(parts) == 1 else _side_by_side(parts, formats, sources)
+    errors = loaded.responses["error"]
+    words = [one for one in errors.dropna().unique() if one.strip().lower() in NO_ERROR_WORDS]
+    if words:
+        warn(
+            f"{plural(int(errors.isin(words).sum()), 'error')} of {len(errors)} responses:"
+            f" {name_list(map(repr, words))} count as failures; if they say that there was"
+            " none, make them null"
+        )
+    return loaded
+
+
+def _side_by_side(
+    parts: list[Results], formats: list[Format | None], sources: list[Any]
+) -> Results:
+    """Return the runs of several sources; tags that several files have get the files' names."""
     twice = _repeated_names(parts)
     for n, found in enumerate(formats):
         if found and found.has_tags and twice & {*parts[n].runs["run_id"].astype("str")}:
@@ -319,16 +334,7 @@ def _runs(
             field="run_id",
             allowed="one file per run; name runs in run.json, or by run_id= one by one",
         )
-    loaded = parts[0] if len(parts) == 1 else Results.concat(parts)
-    stated = loaded.responses["error"].dropna()
-    words = stated[stated.str.strip().str.lower().isin(NO_ERROR_WORDS)]
-    if len(words):
-        warn(
-            f"{plural(len(words), 'error')} of {len(loaded.responses)} responses:"
-            f" {name_list(map(repr, words.unique()))} count as failures; if they say that there was"
-            " none, make them null"
-        )
-    return loaded
+    return Results.concat(parts)
 
 
 NO_ERROR_WORDS = ("none", "null", "nan", "n/a", "na", "no", "false", "ok")
