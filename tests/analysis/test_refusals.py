@@ -224,6 +224,12 @@ def test_a_threshold_goes_by_the_top_score(load, run, expected):
     assert found == [[*row[:3], pytest.approx(row[3])] for row in expected]
 
 
+def test_one_question_of_each_kind_has_shares_of_one(load):
+    curve = curves_of(*load([asked("a1", "yes", "d", 0.5), asked("r1", "so", "x", 0.7)])).curve
+    shares = curve[["threshold", "over_refusal", "unsupported", "risk"]].to_numpy().tolist()
+    assert shares == [[-np.inf, 0, 1, 0.5], [0.7, 1, 1, 1]]
+
+
 def test_a_threshold_may_take_the_place_of_the_runs_own_refusals(load):
     of = load(RUN)
     curve = curves_of(*of, right="hit@1", refusals="replaced").curve

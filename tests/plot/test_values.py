@@ -138,6 +138,8 @@ def test_a_trade_off_has_medians_of_times_and_the_runs_that_no_other_beats(pair,
     assert places == {"a": pytest.approx([times[0], 1 / 3]), "b": pytest.approx([times[1], 2 / 3])}
     (line,) = [line for line in ax.lines if line.get_label() == "Pareto front"]
     assert line.get_xdata().tolist() == sorted(places[run][0] for run in front)
+    legend = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert sorted(legend) == ["Pareto front", "a", "b"]
 
 
 def lines_of(ax):
