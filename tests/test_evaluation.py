@@ -41,8 +41,8 @@ def test_an_evaluation_holds_what_was_scored(demo):
 
 
 def test_a_comparison_takes_the_evaluations_level_and_policies(few):
-    by_doc = rs.evaluate(few.results, few.golden, match="doc", missing="zero")
-    cmp = by_doc.compare("dense", "hybrid", "mrr@10")
+    by_doc = rs.evaluate(few.results, few.golden, "mrr@10", match="doc", missing="zero")
+    cmp = by_doc.compare("dense", "hybrid")
     plain = compare_runs(few.results, few.golden, "dense", "hybrid", metrics="mrr@10")
     assert (cmp._level.name, cmp._policies["missing"]) == ("doc", "zero")
     assert cmp.deltas["delta"].tolist() == plain.deltas["delta"].tolist()

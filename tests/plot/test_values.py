@@ -19,6 +19,11 @@ def ev():
     return world(2).ev
 
 
+@pytest.fixture(scope="module")
+def by(ev):
+    return ev.summary(["hit@1", "mrr@10"], by="difficulty")
+
+
 def bars(ax):
     """Return label -> rows of low, mean, high of each error bar, from the top."""
     found = {}
@@ -238,8 +243,9 @@ NONE = {"n": 0, "mean": np.nan}
     ],
     ids=range(13),
 )  # fmt: skip
-def test_frames_that_a_picture_cannot_draw_are_refused_with_what_to_pass(ev, draw, field, named):
-    by = ev.summary(["hit@1", "mrr@10"], by="difficulty")
+def test_frames_that_a_picture_cannot_draw_are_refused_with_what_to_pass(
+    ev, by, draw, field, named
+):
     with refused(*named, field=field):
         draw(ev, by)
 

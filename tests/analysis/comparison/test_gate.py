@@ -28,11 +28,16 @@ FAILURES = ["verdict", "candidate", "max_drop", "n"]
 def compared(a, b, **how):
     """Compare run a with run b; the first record of each answers q0, the second q1, and so on."""
     golden = rs.load_golden({f"q{n}": ["d"] for n in range(len(a))})
-    records = [
-        {"run_id": run, "query_id": f"q{n}", "k": 10} | one
-        for run, own in (("a", a), ("b", b)) for n, one in enumerate(own)
-    ]  # fmt: skip
-    return compare_runs(rs.load_results(records), golden, "a", "b", **{"metrics": METRICS} | how)
+    named = (("a", a), ("b", b))
+    results = rs.load_results(
+        [
+            {"run_id": run, "query_id": f"q{n}"} | one
+            for run, own in named
+            for n, one in enumerate(own)
+        ]
+    )
+    results.runs["k"] = 10
+    return compare_runs(results, golden, "a", "b", **{"metrics": METRICS} | how)
 
 
 def runs(*docs, **more):
