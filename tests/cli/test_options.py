@@ -132,19 +132,12 @@ LINES = [
     ("score golden.yaml silent.csv --metric mrr --columns answer=", 0, "mrr 1.000"),
     (f"compare {PAIR} --metric mrr --json", 0, '"metric": "mrr"'),
     (f"compare {PAIR} --primary mrr@10 --vary depth --allow-different all", 0, "depth"),
-    (f"compare {PAIR} --strict-chunker-version --all --write-report", 0, "Queries that changed"),
     (
         f"gate {PAIR} --max-drop mrr=0.02 --markdown --vary depth --allow-different all",
         0,
         "Gate passed",
     ),
     (f"gate {PAIR} --max-drop hit@1=0 --rule interval --max-failed 1", 2, "Gate undecided"),
-    (f"gate {PAIR} --max-drop key_facts=0 --require --json", 2, '"passed": false'),
-    (
-        f"report {PAIR} --baseline hybrid --by difficulty --match doc --primary hit@1",
-        0,
-        "dense against hybrid",
-    ),
     (
         "run my_rag:answer --golden golden.yaml --mode x --k 2 --temperature 0.5 --seed 1"
         " --set depth=2 --retrieval-only --limit 2 --workers 2 --timeout 9 --retries 1"
@@ -153,7 +146,6 @@ LINES = [
         0,
         '[{"run_id": "r1"',
     ),
-    ("run my_rag:answer --golden golden.yaml --limit 1 --leave-out tool --quiet", 0, "mrr@10"),
     (
         "run my_rag:answer --golden golden.yaml --limit 2 --quiet --json --metric hit@3",
         0,
@@ -162,7 +154,6 @@ LINES = [
     ("run --command false --golden golden.yaml --quiet --retries 0 --fresh", 3, ""),
     ("label golden.yaml runs/dense --level doc --skip-labelled --k 2", 0, ""),
     ("label golden.yaml dense --store history", 0, "question q1"),
-    ("judge golden.yaml runs/dense --judge groundedness --json", 0, '{"judgments": '),
     (
         "judge golden.yaml runs/* --k 2 --refused judge --cut-text mark --overwrite"
         " --temperature 0 --seed 1 --structured json_schema --timeout 9"
@@ -175,6 +166,15 @@ LINES = [
 # Options that a line above has, of the other commands that take them, or that a test of its own
 # uses quickly.
 SHARED = [
+    (f"compare {PAIR} --strict-chunker-version --all --write-report", 0, "Queries that changed"),
+    (f"gate {PAIR} --max-drop key_facts=0 --require --json", 2, '"passed": false'),
+    (
+        f"report {PAIR} --baseline hybrid --by difficulty --match doc --primary hit@1",
+        0,
+        "dense against hybrid",
+    ),
+    ("run my_rag:answer --golden golden.yaml --limit 1 --leave-out tool --quiet", 0, "mrr@10"),
+    ("judge golden.yaml runs/dense --judge groundedness --json", 0, '{"judgments": '),
     (f"gate {PAIR} --primary mrr@10 --undecided fail --out built --link page.html", 1, "failed"),
     (
         "compare dense hybrid --golden golden.yaml --store history",

@@ -57,20 +57,15 @@ def both(monkeypatch):
 
         monkeypatch.setattr(run_records.LineParser, "parse", spied)
         found = []
-        # json for the whole file, json for a few lines at once, pyarrow for blocks of the file
-        for fewest, lines, size in (
-            (10**9, 10**9, 10**9),
-            (10**9, batch, 10**9),
-            (1, batch, block),
-        ):
+        # json for the whole file; pyarrow for blocks of it, and json for a few lines at once
+        for fewest, lines, size in ((10**9, 10**9, 10**9), (1, batch, block)):
             monkeypatch.setattr(run_records, "FEWEST", fewest)
             monkeypatch.setattr(run_records, "BATCH", lines)
             monkeypatch.setattr(files, "BLOCK_BYTES", size)
             found.append(outcome(file, strict))
-        (plain, told), *others = found
-        for other, told_there in others:
-            assert told_there == told
-            assert_equal(other, plain)
+        (plain, told), (other, told_there) = found
+        assert told_there == told
+        assert_equal(other, plain)
         parser, last = parsed[-1]
         return last is not None and not parser.is_off
 
