@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -84,6 +85,16 @@ def test_compare_lists_twenty_changed_queries_unless_asked_for_all(
     out, err = capsys.readouterr()
     assert err == "" and out.startswith("# Eval compare: `a` vs `b`\n")
     assert out.count("| loss | 1 | 2 | rank 1→2 |\n") == 25
+
+
+def test_a_baseline_of_another_golden_set_is_refused_unless_it_may_differ(files, capsys):
+    golden, a, b = files
+    told = Path(a).with_name("run.json")
+    told.write_text(json.dumps(json.loads(told.read_text()) | {"golden_hash": "0" * 16}))
+    line = ["gate", a, b, "--golden", golden, "--undecided", "pass"]
+    assert main(line) == 2
+    says(capsys.readouterr().err, "golden set", "0" * 16, "--allow-different golden")
+    assert main([*line, "--allow-different", "golden"]) == 0
 
 
 def test_version(capsys):

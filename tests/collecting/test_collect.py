@@ -8,7 +8,6 @@ import asyncio
 import json
 import sys
 import threading
-import time
 from unittest.mock import Mock
 
 import pandas as pd
