@@ -97,7 +97,11 @@ LINES = [
     ("validate golden.yaml", 0, ""),
     ("validate golden.yaml --catalogue catalogue.parquet", 0, ""),
     ("score golden.yaml runs/dense --metric P_10", 0, "precision@10"),
-    ("score golden.yaml runs/dense --metric mrr@10 --by difficulty", 0, "easy mrr@10 0.625"),
+    (
+        "score golden.yaml runs/dense --metric mrr@10 --by difficulty --by lang",
+        0,
+        "easy   en mrr@10 0.625",
+    ),
     ("score golden.yaml runs/dense --profile kebab", 0, '{"dense": {"hit_at_k"'),
     ("score golden.yaml runs/dense --metric key_facts --json", 0, '"mean": null'),
     (
