@@ -103,7 +103,6 @@ LINES = [
         "easy   en mrr@10 0.625",
     ),
     ("score golden.yaml runs/dense --profile kebab", 0, '{"dense": {"hit_at_k"'),
-    ("score golden.yaml runs/dense --metric key_facts --json", 0, '"mean": null'),
     (
         "score golden.yaml runs/dense --metric hit@1 --metric key_facts",
         0,
@@ -115,9 +114,7 @@ LINES = [
         0,
         '[{"run_id": "hybrid"',
     ),
-    ("score qrels.txt both.trec --metric mrr --json", 0, '[{"run_id": "dense"'),
     ("score golden.yaml hybrid --store history --metric mrr", 0, "hybrid    mrr 0.833"),
-    ("score golden.yaml runs/* --run hybrid --run dense --metric hit@1", 0, "hybrid  hit@1 0.667"),
     (
         "score qrels.txt both.trec --run hybrid --metric mrr --format trec"
         " --golden-format trec_qrels",
@@ -134,7 +131,6 @@ LINES = [
     ),
     # hits without a label are not seen: d2 comes first
     ("score golden.yaml silent.csv --metric mrr --columns answer=", 0, "mrr 1.000"),
-    (f"compare {PAIR} --metric mrr --json", 0, '"metric": "mrr"'),
     (f"compare {PAIR} --primary mrr@10 --vary depth --allow-different all", 0, "depth"),
     (
         f"gate {PAIR} --max-drop mrr=0.02 --markdown --vary depth --allow-different all",
@@ -149,11 +145,6 @@ LINES = [
         " --description wider --out made --json --quiet",
         0,
         '[{"run_id": "r1"',
-    ),
-    (
-        "run my_rag:answer --golden golden.yaml --limit 2 --quiet --json --metric hit@3",
-        0,
-        '"n": 2, "n_expected": 2',
     ),
     ("run --command false --golden golden.yaml --quiet --retries 0 --fresh", 3, ""),
     ("label golden.yaml runs/dense --level doc --skip-labelled --k 2", 0, ""),
@@ -170,6 +161,15 @@ LINES = [
 # Options that a line above has, of the other commands that take them, or that a test of its own
 # uses quickly.
 SHARED = [
+    ("score golden.yaml runs/dense --metric key_facts --json", 0, '"mean": null'),
+    ("score qrels.txt both.trec --metric mrr --json", 0, '[{"run_id": "dense"'),
+    ("score golden.yaml runs/* --run hybrid --run dense --metric hit@1", 0, "hybrid  hit@1 0.667"),
+    (f"compare {PAIR} --metric mrr --json", 0, '"metric": "mrr"'),
+    (
+        "run my_rag:answer --golden golden.yaml --limit 2 --quiet --json --metric hit@3",
+        0,
+        '"n": 2, "n_expected": 2',
+    ),
     (f"compare {PAIR} --strict-chunker-version --all --write-report", 0, "Queries that changed"),
     (f"gate {PAIR} --max-drop key_facts=0 --require --json", 2, '"passed": false'),
     (
