@@ -103,14 +103,6 @@ def test_version(capsys):
     assert stopped.value.code == 0 and capsys.readouterr().out == f"ragscore {rs.__version__}\n"
 
 
-def test_warnings_go_to_standard_error(files, capsys, write_run):
-    golden, *_ = files
-    main(["score", golden, str(write_run("c", RUN_A[:1])), "--metric", "hit@1"])
-    out, err = capsys.readouterr()
-    says(err, "c: 2")
-    assert "c: 2" not in out
-
-
 def test_the_command_is_installed():
     done = subprocess.run(
         [sys.executable, "-m", "ragscore.cli", "score"], capture_output=True, text=True, check=False

@@ -308,6 +308,7 @@ LATE_SLIPS = [
         ("score golden.yaml runs/dense --run dens", ["'dens'", "dense"]),
         ("score golden.yaml runs/dense --columns doc_id", ["--columns", "'doc_id'"]),
         ("score golden.yaml runs/dense --format trek", ["'trek'", "trec"]),
+        ("validate golden.yaml --format kebap", ["'kebap'", "golden"]),
         ("score golden.yaml dens --store history", ["run:", "'dens'", "dense"]),
         ("score golden.yaml runs/dense --profile kebap", ["kebab, rig, seed-mcp, trec, chatbot"]),
         (f"compare {BOTH} --run dense", ["run:", 1, "dense", "--run"]),

@@ -109,8 +109,9 @@ def test_a_callable_gets_what_the_snapshot_says(out):
 def test_a_chatbot_gets_what_the_snapshot_says(out):
     with Server(chatbot) as server:
         results = collect(
-            server.url, GOLDEN, out, run_id="run", settings={"folder_mode": "on"}, **SENT
+            server.url, GOLDEN, out, settings={"folder_mode": "on"}, retrieval_only=True, **SENT
         )
+    assert config_of(results)["with_answer"] is False
     ids = dict(GOLDEN.queries[["query", "query_id"]].itertuples(index=False))
     check_sent(
         [{**body, "query_id": ids[body["question"]]} for body in server.bodies], results, out
@@ -210,12 +211,6 @@ def test_a_chatbot_s_reply_is_kept_whole(out):
     assert len(results.hits) == 6 and response["elapsed_ms"] > 0 and "refused" not in response
     assert json.loads(response["scope"]) == {"folders": ["notes"], "available": ["notes", "work"]}
     assert config_of(results)["chunker_version"] == "v1"
-
-
-def test_retrieval_only_asks_for_no_answer(out):
-    with Server(chatbot) as server:
-        config = config_of(collect(server.url, GOLDEN, out, k=2, retrieval_only=True))
-    assert {body["with_answer"] for body in server.bodies} == {config["with_answer"]} == {False}
 
 
 TAKEN = ["folders", "k", "product", "tool", "vaults"]

@@ -10,7 +10,6 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from conftest import hit, record
@@ -276,10 +275,3 @@ def test_a_store_can_read_whatever_it_has_written(tmp_path):
     store.save(results)
     assert store.load().responses["x_prompt"].str.len().eq(4000).sum() == n
     assert len(stored_table(store, "r", "responses")) == n
-
-
-def test_a_file_of_arrow_is_no_table_of_ours(tmp_path):
-    file = tmp_path / "a.feather"
-    pa.feather.write_feather(pa.table({"query_id": ["q"], "doc_id": ["d"]}), str(file))
-    with refused(file="a.feather"):
-        rs.load_results(file)
