@@ -615,10 +615,15 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("as_file", [False, True], ids=["in memory", "in a file"])
-@pytest.mark.parametrize(
-    ("load", "source", "right"), [one[1:] for one in CASES], ids=[one[0] for one in CASES]
-)
+# Quickly every other case in a file.
+FORMS = [
+    pytest.param(*case, is_file, id=f"{name}-{form}", marks=[pytest.mark.slow] * (n % 2 != is_file))
+    for n, (name, *case) in enumerate(CASES)
+    for is_file, form in enumerate(("in memory", "in a file"))
+]
+
+
+@pytest.mark.parametrize(("load", "source", "right", "as_file"), FORMS)
 def test_a_table_is_read_right_or_refused_with_the_line_to_paste(
     load, source, right, as_file, tmp_path
 ):
