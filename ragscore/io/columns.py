@@ -110,7 +110,7 @@ _VAGUE = frozenset(
     " hits_top_k predictions ranked ranking chunk tag method model retriever prompt topic position"
     " pos expected expected_docs gold golds gold_docs gold_chunks target relevant relevant_docs"
     " relevant_documents relevant_chunks positive positives correct_docs qrels judgments judgements"
-    " score reference evidence references".replace("_", "").split()
+    " score distance distances reference evidence references".replace("_", "").split()
 )
 """Names that may be of other things, too: a column with a specific name goes before theirs."""
 _OWN = {
@@ -195,6 +195,18 @@ def may_be(names: Iterable[str], side: str) -> bool:
     """Return True if the names of columns alone make a table results, or a golden set."""
     names, says = [*names], [role for role in SAYS[side] if role != "query"]
     return names_query(names) and bool(called(names, side, *says))
+
+
+def is_record(found: Mapping[str, Any], side: str) -> bool:
+    """Return True for what tells of a query; a bare `id` beside a score or a text is a hit's."""
+    plain = {plain_name(name) for name in found}
+    return names_query(plain - {"id"} if plain & _BESIDE[side] else plain)
+
+
+def lists_ids(record: Mapping[str, Any]) -> bool:
+    """Return True for a record with a list under a name of ids."""
+    names = called(record, "results", *ID_ROLES)
+    return any(isinstance(record[name], list) for name in names)
 
 
 def resolve(
@@ -402,6 +414,14 @@ _METRIC = re.compile(
 )
 
 
+_NOT_INNER = ("id", "distance", "distances")
+
+
+def is_distance(column: Any) -> bool:
+    """Return True for the name of a column of which the smallest value comes first."""
+    return "distance" in plain_name(str(column))
+
+
 def inner_roles(hit: Mapping[str, Any], role: str, beside: str = "score") -> Columns:
     """Return role -> field of a hit or label that is a mapping; a bare `id` has the given role.
 
@@ -412,7 +432,7 @@ def inner_roles(hit: Mapping[str, Any], role: str, beside: str = "score") -> Col
     roles: Columns = {
         name: plain[first[0]]
         for name in (*ID_ROLES, "rank", beside, "text")
-        if (first := [one for one in known[name] if one in plain and one != "id"])
+        if (first := [one for one in known[name] if one in plain and one not in _NOT_INNER])
     }
     if "id" in plain and not roles.keys() & {*ID_ROLES}:
         roles[role] = plain["id"]
