@@ -80,6 +80,8 @@ ANSWERABLE = {
     for name in GOLDEN_ROLES[role].split()
 }
 """Names for what `answerable` says: True where they say the same, False where the opposite."""
+DISTANCES = ("distance", "distances")
+"""Names of scores of which the smallest comes first. In objects the order counts alone."""
 METRIC_ROLES = ("score.", "reason.", "scorer_error.")
 """Beginnings of the roles of values that another tool computed: `score.<metric>` and the like."""
 ID_ROLES = ("doc_id", "chunk_id")
@@ -197,16 +199,11 @@ def may_be(names: Iterable[str], side: str) -> bool:
     return names_query(names) and bool(called(names, side, *says))
 
 
-def is_record(found: Mapping[str, Any], side: str) -> bool:
-    """Return True for what tells of a query; a bare `id` beside a score or a text is a hit's."""
-    plain = {plain_name(name) for name in found}
-    return names_query(plain - {"id"} if plain & _BESIDE[side] else plain)
-
-
-def lists_ids(record: Mapping[str, Any]) -> bool:
-    """Return True for a record with a list under a name of ids."""
-    names = called(record, "results", *ID_ROLES)
-    return any(isinstance(record[name], list) for name in names)
+def is_record(names: Iterable[str], side: str) -> bool:
+    """Return True for names of a record of a query; an id with only a score or a text is a hit."""
+    plain = {plain_name(name) for name in names}
+    says = called(plain, side, *{*SAYS[side]} - {"text"})
+    return names_query(plain if says or not plain & _BESIDE[side] else plain - {"id"})
 
 
 def resolve(
@@ -414,14 +411,6 @@ _METRIC = re.compile(
 )
 
 
-_NOT_INNER = ("id", "distance", "distances")
-
-
-def is_distance(column: Any) -> bool:
-    """Return True for the name of a column of which the smallest value comes first."""
-    return "distance" in plain_name(str(column))
-
-
 def inner_roles(hit: Mapping[str, Any], role: str, beside: str = "score") -> Columns:
     """Return role -> field of a hit or label that is a mapping; a bare `id` has the given role.
 
@@ -432,7 +421,7 @@ def inner_roles(hit: Mapping[str, Any], role: str, beside: str = "score") -> Col
     roles: Columns = {
         name: plain[first[0]]
         for name in (*ID_ROLES, "rank", beside, "text")
-        if (first := [one for one in known[name] if one in plain and one not in _NOT_INNER])
+        if (first := [one for one in known[name] if one in plain and one not in ("id", *DISTANCES)])
     }
     if "id" in plain and not roles.keys() & {*ID_ROLES}:
         roles[role] = plain["id"]

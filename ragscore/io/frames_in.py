@@ -22,15 +22,7 @@ from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, name_list, warn
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.cells import column_of, plain_values
-from ragscore.io.columns import (
-    Columns,
-    are_means,
-    is_record,
-    kind_of,
-    lists_ids,
-    may_be,
-    names_query,
-)  # fmt: skip
+from ragscore.io.columns import Columns, are_means, is_record, kind_of, names_query
 from ragscore.io.detect import delimiter_of, first_cells, sample
 from ragscore.io.exploded import hits_of, response_hits
 from ragscore.io.files import read_bytes, read_parquet, read_text
@@ -41,8 +33,8 @@ from ragscore.io.values import plain_cell, value_at
 Source = Path | pd.DataFrame
 _PLAIN = {str, int, float, bool, list, dict}
 _SHAPES = {
-    "results": "{query: [ids]}, {query: {id: score}}, or a list of records",
-    "golden": "{query: [ids]}, {query: {id: grade}}, or a list of records",
+    "results": "{query: [ids]}, {query: {id: score}}, or a list of records, also under one key",
+    "golden": "{query: [ids]}, {query: {id: grade}}, or a list of records, also under one key",
 }
 
 
@@ -315,19 +307,13 @@ def _of_dict(source: Mapping[Any, Any], name: str, columns: Columns | None, side
     objects = [one for one in lists if all(isinstance(item, dict) for item in one)]
     asked = {str((columns or {}).get(role)).partition(".")[0] for role in ("query_id", "query")}
     known = [one for one in objects if asked & one[0].keys() or is_record(one[0], side)]
-    is_record_itself = may_be(map(str, source), side)
-    has_values = any(isinstance(one, (str, int, float)) for one in source.values())
-    if not known and has_values and not is_record_itself:
-        known = objects
     if len(known) == 1:  # records under one key, beside means or a config
         return record_table(known[0], name, "json")
-    if len([one for one in known if lists_ids(one[0])]) > 1:
+    if len(known) > 1 and any(isinstance(one, list) for one in known[0][0].values()):
         raise DataError(
             f"records under each of {name_list(source)}", file=name, allowed="one list of them:"
             ' [{"run_id": key} | row for key, rows in data.items() for row in rows]',
         )  # fmt: skip
-    if has_values and is_record_itself:
-        raise DataError(f"one record: {name_list(source)}", file=name, allowed="a list of them")
     if are_means(source):
         raise DataError(
             f"means without rows: {describe(next(iter(source.values())))} of"
@@ -363,8 +349,8 @@ def _of_queries(source: Mapping[Any, Any], name: str, side: str) -> Table:
             raise DataError(found, file=name, allowed=_SHAPES[side])
         rows.append((run_id, query_id, listed))
     scores = [[*one.values()] for _, _, one in rows if isinstance(one, dict)]
-    are_ranks = all(one == [*range(1, len(one) + 1)] for one in scores)
-    if are_ranks and not is_golden and any(len(one) > 2 for one in scores):
+    is_long = not is_golden and any(len(one) > 2 for one in scores)
+    if is_long and all(one == [*range(1, len(one) + 1)] for one in scores):
         warn(
             f"{name}: the numbers beside ids are 1, 2, 3 in their order, as ranks are, and count as"
             " scores: the last id comes first; of ranks pass {query: [*ids]}"

@@ -175,28 +175,17 @@ def _warn_of_expectations(golden: Golden, name: str) -> None:
     checks, queries, targets = golden.checks, golden.queries, golden.targets
     retrieval = checks[checks["kind"].isin(["expected_empty", "forbidden_source_key"])]
     is_unlabelled = queries["answerable"].isna() & ~queries["query_id"].isin(retrieval["query_id"])
-    judged = targets.loc[targets["level"].ne("predicate"), "query_id"]  # a 0 is a label, too
-    is_unlabelled &= ~queries["query_id"].isin(judged)
-    own = [str(one)[2:].removesuffix(".json") for one in queries if str(one).startswith("x_")]
-    is_unread = own and not (len(targets) or len(checks) or "reference_answer" in queries)
-    unread = f"columns without a role: {name_list(own)}"
     if is_unlabelled.any():
-        way = unread if is_unread else "absent_docs='refuse' reads them as should-refuse"
         warn(
             f"{name}: {is_unlabelled.sum()} of {len(queries)} queries carry no expectation and"
-            f" are unlabelled; {way}"
+            " are unlabelled; absent_docs='refuse' reads them as should-refuse"
         )
+    own = [str(one).removeprefix("x_") for one in queries if str(one).startswith("x_")]
     n_answerable = int(queries["answerable"].eq(True).sum())
-    if n_answerable and is_unread:
+    if n_answerable and own and not (len(targets) or len(checks) or "reference_answer" in queries):
         warn(
             f"{name}: {plural(n_answerable, 'query')} to be answered, and nothing says what answers"
-            f" them: only refusals are judged ({unread})"
-        )
-    stated = targets["target_id"], queries.get("reference_answer", targets["target_id"])
-    if words := [word for column in stated for word in column[column.isin(NOTHING)]]:
-        warn(
-            f"{name}: {name_list(map(repr, dict.fromkeys(words)))} among the expected ids and"
-            " answers; if it says that there is none, make it null"
+            f" them: only refusals are judged (columns without a role: {name_list(own)})"
         )
     refused = queries.loc[queries["answerable"].eq(False).fillna(False), "query_id"]
     relevant = targets["query_id"].isin(refused) & (targets["grade"] > 0)
@@ -342,7 +331,6 @@ def _runs(
     return loaded
 
 
-NOTHING = ("N/A", "n/a", "None", "none", "NULL", "null", "NaN", "nan")
 NO_ERROR_WORDS = ("none", "null", "nan", "n/a", "na", "no", "false", "ok")
 
 

@@ -31,13 +31,13 @@ from ragscore.io.cells import (
     text_id,
 )
 from ragscore.io.columns import (
+    DISTANCES,
     ID_ROLES,
     METRIC_ROLES,
     Columns,
     called,
     check_columns,
     inner_roles,
-    is_distance,
     resolve,
 )  # fmt: skip
 from ragscore.io.exploded import Items, exploded, is_listed
@@ -167,9 +167,9 @@ def read_results_table(
     if "answer" in given and given["answer"].notna().all():
         _warn_of_references(table.name, given["answer"], own.values())
     order = "order of the hits"
-    if is_per_hit and "score" in roles:
-        order = f"{roles['score']} ({'ascending' if is_distance(roles['score']) else 'descending'})"
-    told = {"rank": order} if ids and "rank" not in roles else {}
+    way = "ascending" if roles.get("score") in DISTANCES else "descending"
+    rank = f"{roles['score']} ({way})" if is_per_hit and "score" in roles else order
+    told = {"rank": rank} if ids and "rank" not in roles else {}
     results.mapping = mapping_of(roles | told, own)
     return results
 
@@ -402,7 +402,7 @@ def _read_hits(items: Items, problems: Problems) -> dict[str, Any]:
     for role, type in (("rank", "rank"), ("call", "rank"), ("score", "number")):
         if role in columns:
             hits[role] = cells.numbers(columns[role], type)
-    if "score" in hits and is_distance(columns["score"].name):
+    if "score" in hits and columns["score"].name in DISTANCES:
         hits["score"] = -hits["score"]
     own = {name: one for name, one in columns.items() if name.startswith("x_")}
     return hits | own | {"keep": cells.keep}
