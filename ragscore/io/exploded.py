@@ -51,15 +51,20 @@ class _Cell(NamedTuple):
     is_bad: bool = False
 
 
-def is_listed(column: pd.Series) -> bool:
-    """Return True if a cell is a list or mapping, also one as text, or if none is known."""
+def is_listed(column: pd.Series, is_again: bool = False) -> bool:
+    """Return True if a cell is a list or mapping, also one as text, or if none is known.
+
+    `is_again`: queries stand there again, so that a text such as "[1]" is an id of one hit.
+    """
     known = column.dropna()
     if known.dtype == object:
         is_list = [not isinstance(o, _SCALARS) or str(o).startswith(("[", "{")) for o in known]
         return not is_list or any(is_list)
     if is_numeric_dtype(known.dtype) or not len(known):
         return not len(known)
-    return bool(known.astype("str").str.startswith(("[", "{")).any())
+    texts = known.astype("str")
+    listed = texts[texts.str.startswith(("[", "{"))]
+    return bool(len(listed)) and not (is_again and listed.str.fullmatch(r"\[\d+\]").all())
 
 
 def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "score") -> Items:

@@ -94,11 +94,10 @@ class Table:
 
 
 def _first(column: pd.Series) -> Any:
-    known = column.dropna()
-    values = (plain_cell(one) for one in known.iloc[:100])
+    begin = column.first_valid_index() or 0
+    known = [plain_cell(one) for one in column.iloc[begin : begin + 100].dropna()]
     # an empty list first: the next ones may hold something
-    found = next((one for one in values if one not in EMPTY), None)
-    return plain_cell(known.iloc[0]) if found is None and len(known) else found
+    return next((one for one in known if one not in EMPTY), known[0] if known else None)
 
 
 EMPTY: tuple[Any, ...] = ([], {}, "[]")
@@ -287,6 +286,11 @@ def table_of(
     held = _content(source, problems) if isinstance(source, Path) else source
     if isinstance(held, list):
         values, lines = [one.values for one in held], [one.line for one in held]
+        if len(values) > 2 and not any(values[0].keys() & one.keys() for one in values[1:]):
+            found = f"a header: no other record has {name_list(values[0])}"
+            allowed = "records only: pd.read_json(path, lines=True).iloc[1:]"
+            problems.add(found, line=lines.pop(0), allowed=allowed)
+            del values[0]
         table = record_table(values, name, "JSON", lines)
     else:
         table = held if isinstance(held, Table) else _of_dict(held, name, columns, side)
