@@ -23,7 +23,6 @@ from ragscore.io.columns import Columns
 from ragscore.io.detect import Format, Sample, choose_format, options_of, sample
 from ragscore.io.files import MAX_BYTES, naming, size_limit
 from ragscore.io.foreign import TOOLS
-from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.frames_in import Table, frame_of, record_table
 from ragscore.io.importers import ir_dataset
 from ragscore.io.registry import TABLES, formats_of
@@ -399,7 +398,8 @@ def _run_files(folder: Path, depth: int = 1) -> list[Path]:
     """
     inner = sorted(folder.iterdir()) if folder.is_dir() else []
     names = frozenset(one.name for one in inner)
-    found = [folder / one for one in RUN_FILES if one in names] or [folder] * fits_folder(names)
+    has_means = "metrics.json" in names and "run.json" not in names
+    found = [folder / one for one in RUN_FILES if one in names] or [folder] * has_means
     if found or not depth:
         return found
     return [file for one in inner for file in _run_files(one, depth - 1)]

@@ -117,11 +117,6 @@ BESIDE = (
 Record = dict[str, Any]
 
 
-def fits_folder(names: frozenset[str]) -> bool:
-    """Tell a run folder without rows, as it is committed, by the names of its files."""
-    return "metrics.json" in names and not names & {"results.jsonl", "run.json"}
-
-
 # Runs
 
 
