@@ -10,7 +10,6 @@ import json
 import re
 from collections import Counter, namedtuple
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -31,7 +30,7 @@ from ragscore.io.importers import (
     text_of,
     without_missing,
 )
-from ragscore.io.source import Problems, Row, as_id, as_text, parse_json
+from ragscore.io.source import Problems, Row, as_id, as_text, parsed
 from ragscore.io.values import as_number, nested, value_at
 
 
@@ -308,17 +307,15 @@ def _attributes(values: Fields, place: str) -> Fields:
     for item in filter(None, map(_ITEM.fullmatch, held)):
         lists.setdefault(item[1], {}).setdefault(int(item[2]), {})[item[3]] = held[item[0]]
     found = {name: [items[n] for n in sorted(items)] for name, items in lists.items()} | held
-    return {name: _plain_text(one) if name[:7] == "mlflow." else one for name, one in found.items()}
+    return {  # MLflow writes texts as JSON, too
+        name: parsed(one)
+        if name[:7] == "mlflow." and isinstance(one, str) and one[:1] == '"'
+        else one
+        for name, one in found.items()
+    }
 
 
 _ITEM = re.compile(r"(.+?)\.(\d+)\.(.+)")
-
-
-def _plain_text(value: Any) -> Any:
-    """Return the text that MLflow writes as JSON."""
-    with suppress(ValueError, RecursionError):
-        return parse_json(value) if isinstance(value, str) and value[:1] == '"' else value
-    return value
 
 
 def _value(value: Any) -> Any:

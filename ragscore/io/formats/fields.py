@@ -28,6 +28,7 @@ from ragscore.io.values import (
     nested_of,
     objects_of,
     plain_values_of,
+    refuse_taken,
 )
 
 WRITE: dict[str, Callable[[Any], Any]] = {
@@ -52,6 +53,7 @@ def placed(frame: pd.DataFrame, fields: Fields) -> dict[str, list[Any]]:
                 values = [None if one is None else write(one) for one in values]
             columns[f"x_{name}"] = values
     own = [name for name in map(str, frame) if name.startswith("x_")]
+    refuse_taken(own, fields, "x_")
     return columns | {name: plain_values_of(frame[name]) for name in own}
 
 
