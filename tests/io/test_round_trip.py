@@ -141,27 +141,11 @@ def test_loading_what_was_written_gives_equal_frames(results):
         assert_round_trip(results, folder)
 
 
-@pytest.mark.parametrize(
-    ("kind", "unit", "citation"),
-    [
-        ("line", "line", {"start": 3, "end": 3}),
-        ("code", "line", {"line_start": 3, "line_end": 3}),
-        ("page", "page", {"page": 3}),
-        ("time", "ms", {"start_ms": 3, "end_ms": 4}),
-        ("region", "char", {}),
-        (None, "line", None),
-    ],
-)
-def test_a_span_is_written_in_its_citation_where_that_can_hold_it(tmp_path, kind, unit, citation):
-    span = {"path": "p", "start": 3, "end": 4, "span_unit": unit}
-    hit = {"query_id": "q", "rank": 1, **span} | ({"x_citation.kind": kind} if kind else {})
-    assert_round_trip(results_of([response()], [hit]), tmp_path)
-    written = json.loads((tmp_path / "r" / "per_query.jsonl").read_text())["hits_top_k"][0]
-    assert written.get("citation") == (
-        None if citation is None else {"kind": kind, "path": "p"} | citation
-    )
-    beside = {} if citation else {"start": 3, "end": 4, "span_unit": unit}
-    assert {name: written[name] for name in written if name in span and name != "path"} == beside
+def test_a_span_of_its_own_comes_before_that_of_its_citation(write_run, tmp_path):
+    given = hit("c", "d", 1, start=5, end=9, span_unit="char")
+    results = rs.load_results(write_run("r", [record("q", [given])]))
+    assert results.hits[["start", "end", "span_unit"]].values.tolist() == [[5, 9, "char"]]
+    assert_round_trip(results, tmp_path)
 
 
 def test_citations_are_written_by_position(tmp_path):
@@ -229,7 +213,7 @@ def test_what_the_file_could_not_give_back_is_refused(tmp_path, hits, citations,
             ],
         ),
         record("q", [hit("c", "d", 1, text_cut=True)]),
-        record("q", [hit("c", "d", 1, start=3, end="x")]),
+        record("q", [hit("c", "d", 1, start=3, end="x", citation=None)]),
         record("q", [hit("c", "d", 1, confidence=1), hit("c2", "d", 2, confidence=0.5)]),
         record("q", [hit("c", "d", 1, size=2**53 + 1), hit("c2", "d", 2, size=0.5)]),
     ],

@@ -23,7 +23,7 @@ from ragscore.io.source import (
     describe,
     parsed,
 )
-from ragscore.io.values import READ, leaves, row_dicts
+from ragscore.io.values import READ, grouped, leaves
 
 # Number of an aggregate -> our metric, and which statistic of it the number is. There, means are
 # rounded to four decimals, and every query without expected documents should be refused.
@@ -89,26 +89,27 @@ def read_sqlite(path: Path, strict: bool) -> Results:
 
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as base:
+            base.row_factory = sqlite3.Row
             base.text_factory = lambda data: data.decode("utf-8", "replace")
             runs, records = (
-                pd.read_sql(f"SELECT * FROM {rows}", base, dtype_backend="numpy_nullable")
+                [dict(one) for one in base.execute(f"SELECT * FROM {rows}")]
                 for rows in (
                     "eval_runs ORDER BY created_at, run_id",
                     "eval_query_results ORDER BY query_id",
                 )
             )
-    except (sqlite3.Error, pd.errors.DatabaseError) as error:
+    except sqlite3.Error as error:
         raise DataError(
             f"not a readable SQLite file with eval_runs and eval_query_results ({error})", file=path
         ) from error
     field = "eval_runs.aggregate_json"
-    for row, run in enumerate(row_dicts(runs), 1):
-        own, stored = Problems(path, strict), records[records["run_id"] == run.get("run_id")]
+    of_run = grouped([one["run_id"] for one in records], records)
+    for row, run in enumerate(runs, 1):
+        own, stored = Problems(path, strict), of_run.pop(run["run_id"], [])
         parts.append(_run(run, row, _stored_rows(stored, own), field, own))
-    lost = records.loc[~records["run_id"].isin(runs["run_id"]), "run_id"]
-    for run_id, n in lost.value_counts(sort=False, dropna=False).items():
-        problems.add(  # they would be lost in silence
-            f"found {describe(None if pd.isna(run_id) else run_id)} in {n} rows",
+    for run_id, lost in of_run.items():  # they would be lost in silence
+        problems.add(
+            f"found {describe(run_id)} in {len(lost)} rows",
             field="eval_query_results.run_id",
             allowed="a run_id of eval_runs",
         )
@@ -119,14 +120,14 @@ def read_sqlite(path: Path, strict: bool) -> Results:
     return results
 
 
-def _stored_rows(records: pd.DataFrame, problems: Problems) -> Iterator[Row]:
+def _stored_rows(records: list[dict[str, Any]], problems: Problems) -> Iterator[Row]:
     """Yield the records of a run; one that is no object is a problem."""
-    for line, record in enumerate(row_dicts(records), 1):
-        values = parsed(record.get("result_json"))
+    for line, record in enumerate(records, 1):
+        values = parsed(record["result_json"])
         if isinstance(values, dict):
-            yield Row({"query_id": record.get("query_id")} | values, line)
+            yield Row({"query_id": record["query_id"]} | values, line)
         else:
-            of = f"row {line} of run {record['run_id']!r}, query {record.get('query_id')!r}"
+            of = f"row {line} of run {record['run_id']!r}, query {record['query_id']!r}"
             problems.add(
                 f"found {describe(values)} in {of}",
                 line=line,
