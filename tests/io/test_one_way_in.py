@@ -1,8 +1,7 @@
 """One way in: data of twenty kinds and more, each loaded by one line, or refused with a remedy."""
 
 import json
-import sys
-from types import SimpleNamespace
+from types import SimpleNamespace  # noqa: F401 (a line of the table uses it)
 
 import duckdb  # noqa: F401 (a line of the table uses it)
 import numpy as np  # noqa: F401 (as above)
@@ -463,30 +462,6 @@ def test_several_sources_are_joined_and_named(folder):
     assert load_results("run.txt", run_id="named").runs["run_id"].tolist() == ["named"]
     with refused("x", 2, field="run_id"):
         load_results(["hits.csv", "run.txt"], run_id="x")
-
-
-def test_ir_datasets_gives_judgements_and_the_texts_of_judged_queries(monkeypatch):
-    rows = [
-        SimpleNamespace(query_id=query, doc_id=doc, relevance=grade)
-        for query, doc, grade in (("1", "a", 2), ("1", "b", 0), ("2", "c", -1))
-    ]
-    texts = [SimpleNamespace(query_id=one, default_text=f"{one}?".strip) for one in "123"]
-    data = SimpleNamespace(
-        has_queries=lambda: True, qrels_iter=lambda: rows, queries_iter=lambda: texts
-    )
-    package = SimpleNamespace(load={"tiny/test": data}.__getitem__)
-    monkeypatch.setitem(sys.modules, "ir_datasets", package)
-    with warned("ir_datasets:tiny/test", 1):
-        golden = load_golden("ir_datasets:tiny/test")
-    assert golden.queries[["query_id", "query"]].values.tolist() == [["1", "1?"], ["2", "2?"]]
-    assert golden.targets[["doc_id", "grade"]].values.tolist() == [["a", 2], ["b", 0]]
-    with refused("ir_datasets", "huge", file="ir_datasets:huge"):
-        load_golden("ir_datasets:huge")
-    with refused("ir_datasets:tiny/test", field="columns"):
-        load_golden("ir_datasets:tiny/test", columns={"doc_id": "x"})
-    monkeypatch.setitem(sys.modules, "ir_datasets", None)  # as where it isn't installed
-    with refused("ir_datasets", file="test"):
-        load_golden("ir_datasets:tiny/test")
 
 
 def test_several_golden_files_become_one_with_the_queries_of_all(folder, tmp_path):

@@ -3,7 +3,6 @@
 What the file can't give back is refused.
 """
 
-import json
 import tempfile
 from pathlib import Path
 
