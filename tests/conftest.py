@@ -61,8 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if hasattr(item, "output_timeout"):
             item.output_timeout = 60
-            if item.path.name != "01_compare_runs.ipynb":  # the others take half a minute each
-                item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.slow)
     # Workers take whole files, in this order: those that hold one for long come first.
     items.sort(key=lambda item: item.path.suffix != ".ipynb" and item.path.name not in LONG)
 

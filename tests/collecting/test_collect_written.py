@@ -21,8 +21,9 @@ from conftest import EXAMPLES, answer, hit, questions, record
 
 import ragscore as rs
 from ragscore.collecting import journal
-from ragscore.collecting.replies import as_json
+from ragscore.collecting.replies import json_scalar
 from ragscore.collecting.reproducible import same_run
+from ragscore.io.values import plain
 from tests.messages import refused
 
 NAMES = [
@@ -126,11 +127,8 @@ def test_values_of_numpy_and_pandas_become_json():
         "f": [1.0, None],
         "g": True,
     }
-    assert as_json(values) == expected and json.loads(json.dumps(as_json(values))) == expected
-    assert as_json(pd.DataFrame({"chunk_id": ["c1", "c2"]})) == [
-        {"chunk_id": "c1"},
-        {"chunk_id": "c2"},
-    ]
+    found = plain(values, json_scalar)
+    assert found == expected and json.loads(json.dumps(found)) == expected
 
 
 def test_a_frame_of_hits_is_a_reply(tmp_path):

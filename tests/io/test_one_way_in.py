@@ -186,6 +186,13 @@ LOADED = [
         '',
     ),
     (
+        'records beside a name, by the column that asks',
+        "load_results({'run': 'x', 'turns': [{'turn_id': '1_1', 'found': ['a']}]},"
+        " columns={'query_id': 'turn_id', 'doc_id': 'found'})",
+        (1, 1, 1),
+        'query_id = turn_id, doc_id = found, rank = order of the hits',
+    ),
+    (
         'scores',
         "load_results({'q1': {'a': 1.0, 'b': 2.0}})",
         (1, 1, 2),
