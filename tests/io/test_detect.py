@@ -3,14 +3,10 @@
 import json
 
 import pytest
+from plausible_runs import put
 
 import ragscore as rs
 from tests.messages import refused
-
-
-def lines(path, *rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
 
 
 @pytest.mark.filterwarnings("ignore:.*not read")
@@ -24,7 +20,7 @@ def lines(path, *rows):
     ],
 )  # fmt: skip
 def test_a_run_whose_first_record_lacks_its_id_is_told_so(tmp_path, first):
-    file = lines(tmp_path / "r.jsonl", first, {"query_id": "b", "query": "?", "hits_top_k": []})
+    file = put(tmp_path, [first, {"query_id": "b", "query": "?", "hits_top_k": []}], "r.jsonl")
     with refused("text", file=file, line=1, field="query_id"):
         rs.load_results(file)
     loaded = rs.load_results(file, strict=False)
@@ -61,4 +57,4 @@ def test_a_golden_file_whose_first_record_lacks_its_id_is_told_so(tmp_path, more
 )
 def test_records_that_may_be_of_any_tool_fit_no_run(tmp_path, row):
     with refused(file="rows.jsonl", field="format"):
-        rs.load_results(lines(tmp_path / "rows.jsonl", row))
+        rs.load_results(put(tmp_path, [row], "rows.jsonl"))

@@ -46,9 +46,8 @@ def test_disagreement_is_a_share_of_answers_far_apart_or_flipped():
     # flip; either of them in 2 of 5
     with warned("20%", "judge_correctness", "40%"):
         row = rs.judging.agreement(judging(A), judging(B)).iloc[0]
-    assert row[["n", "far", "flip", "disagreement", "bias"]].tolist() == pytest.approx(
-        [5, 0.2, 0.2, 0.4, 0.4]
-    )
+    names = ["n", "far", "flip", "disagreement", "bias", "good_from"]
+    assert row[names].tolist() == pytest.approx([5, 0.2, 0.2, 0.4, 0.4, 4])
     # good or not: observed 4/5, by chance 2/5 · 1/5 + 3/5 · 4/5 = .56
     assert row["kappa"] == pytest.approx((0.8 - 0.56) / 0.44)
     # Σd² = 10; Σ over all pairs / n = 54 + 56 - 2 · 5 · 2.8 · 3.2 = 20.4
@@ -222,15 +221,12 @@ def test_answers_to_one_query_are_one_cluster():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_what_is_good_follows_the_scale_and_can_be_given():
-    first, second = of_topics(1, 60)
-    for thresholds, good_from in ((None, 4), ({"judge_correctness": 3}, 3)):
-        row = rs.judging.agreement(first, second, thresholds=thresholds).iloc[0]
-        good = [side["value"] >= good_from for side in (first, second)]
-        assert row["good_from"] == good_from
-        assert row["flip"] == pytest.approx((good[0] != good[1]).mean())
+def test_what_is_good_can_be_given():
+    # q0 alone is good, for both
+    row = rs.judging.agreement(judging(A), judging(B), thresholds={"judge_correctness": 5}).iloc[0]
+    assert row[["good_from", "flip"]].tolist() == [5, 0]
     with refused("judge_correctness", field="thresholds"):
-        rs.judging.agreement(first, second, thresholds={"correctness": 3})
+        rs.judging.agreement(judging(A), judging(B), thresholds={"correctness": 3})
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
