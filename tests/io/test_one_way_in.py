@@ -1,7 +1,7 @@
 """One way in: data of twenty kinds and more, each loaded by one line, or refused with a remedy."""
 
 import json
-from types import SimpleNamespace  # noqa: F401 (a line of the table uses it)
+from types import SimpleNamespace
 
 import duckdb  # noqa: F401 (a line of the table uses it)
 import numpy as np  # noqa: F401 (as above)
