@@ -12,6 +12,7 @@ from collections import Counter, namedtuple
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import chain
 from typing import Any
 
 import pandas as pd
@@ -354,7 +355,8 @@ def rows_of_traces(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     traces: dict[str, list[Span]] = {}
     for span in spans_of(rows, file.problems):
         traces.setdefault(span.trace, []).append(span)
-    used = Counter(name for spans in traces.values() for name in _tools_left_out(spans, tools))
+    every = [one for one in chain(*traces.values()) if one.kind == "TOOL"]
+    used = Counter(one.tool or one.name for one in every if not _is_search(one, tools))
     if used and file.side == "results":
         names = sorted(used, key=lambda name: (_SEARCHES.search(name) is None, -used[name], name))
         shown = ", ".join(f"{name} ({used[name]:,})" for name in names[:5])
@@ -437,20 +439,6 @@ def calls_of(spans: list[Span], tools: str | None = None) -> Fields:
     for number, call in enumerate(calls):
         call |= {"call": number + 1, "n_hits": len(hits[number])}
     return {"calls": calls, "doc_id": hits}
-
-
-def _tools_left_out(spans: list[Span], tools: str | None) -> list[str]:
-    """Return the names of tools in use, but for those around or within a search."""
-    parents = {one.id: one.parent for one in spans}
-    searches = {one.id: one.parent for one in spans if _is_search(one, tools)}
-    around = {id for parent in searches.values() for id in _above(parent, parents)}
-    return [
-        one.tool or one.name
-        for one in spans
-        if one.kind == "TOOL"
-        and one.id not in around
-        and searches.keys().isdisjoint(_above(one.id, parents))
-    ]
 
 
 def _above(id: str | None, parents: dict[str, str | None]) -> Iterator[str]:
