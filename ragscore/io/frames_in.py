@@ -347,5 +347,5 @@ def _of_queries(source: Mapping[Any, Any], name: str, side: str) -> Table:
         rows.append((run_id, query_id, listed))
     roles = {"run_id": "run_id"} if has_runs else {}
     roles |= {"query_id": "query_id", "doc_id": held}
-    frame = pd.DataFrame(rows, columns=["run_id", "query_id", held], dtype=object)
+    frame = pd.DataFrame(rows, columns=["run_id", "query_id", held])
     return Table(name, name, frame[[*roles.values()]], np.arange(1, len(frame) + 1), roles)

@@ -396,13 +396,12 @@ def _run_files(folder: Path, depth: int = 1) -> list[Path]:
 
 def _joined(parts: list[Golden]) -> Golden:
     """Return one golden set of several, which have no query in common."""
-    frames = {"queries": parts[0].queries}
-    for item in fields(Golden):
-        if some := [frame for part in parts if len(frame := getattr(part, item.name))]:
-            frames[item.name] = pd.concat(some, ignore_index=True)
+    frames = {
+        item.name: pd.concat([getattr(one, item.name) for one in parts], ignore_index=True)
+        for item in fields(Golden)
+    }
     frames["queries"] = frames["queries"].assign(position=range(len(frames["queries"])))
-    if "_mapping" in frames:
-        frames["_mapping"] = frames["_mapping"].drop_duplicates(ignore_index=True)
+    frames["_mapping"] = frames["_mapping"].drop_duplicates(ignore_index=True)
     return Golden(**frames)
 
 
@@ -418,8 +417,7 @@ _WHAT = {"results": "results", "golden": "a golden set"}
 def _named(columns: Any) -> Columns | None:
     """Return `columns=` with numbers, as pandas names columns without a header, as texts."""
     check_type(columns, (Mapping, type(None)), "columns", "role -> column")
-    texts = {role: str(one) if type(one) is int else one for role, one in (columns or {}).items()}
-    return None if columns is None else texts
+    return columns and {n: str(one) if type(one) is int else one for n, one in columns.items()}
 
 
 def _choose(source: Any, side: str, format: str | None, columns: Columns | None) -> Format:
