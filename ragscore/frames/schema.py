@@ -114,7 +114,7 @@ FIELDS: dict[str, list[Field]] = {
         Field("text_cut", "flag", "text_cut"),
         Field("score", "score", "retrieval.fusion_score", also=("score",), names="score scores"
               " retrieved_scores retrieval_score similarity similarities sim similarity_score"
-              " relevance_score"),
+              " relevance_score distance distances"),
         Field("score_kind", "text", "score_kind"),
         Field("score_lexical", "score", "retrieval.lexical_score", also=("score_lexical",)),
         Field("score_vector", "score", "retrieval.vector_score", also=("score_vector",)),

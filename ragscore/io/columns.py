@@ -81,6 +81,8 @@ ANSWERABLE = {
     for name in GOLDEN_ROLES[role].split()
 }
 """Names for what `answerable` says: True where they say the same, False where the opposite."""
+DISTANCES = ("distance", "distances")
+"""Names of scores of which the smallest comes first. In objects the order counts alone."""
 METRIC_ROLES = ("score.", "reason.", "scorer_error.")
 """Beginnings of the roles of values that another tool computed: `score.<metric>` and the like."""
 ID_ROLES = ("doc_id", "chunk_id")
@@ -111,7 +113,8 @@ _VAGUE = frozenset(
     " hits_top_k predictions ranked ranking chunk tag method model retriever prompt topic position"
     " pos case_id expected expected_docs gold golds gold_docs gold_chunks target relevant"
     " relevant_docs relevant_documents relevant_chunks positive positives correct_docs qrels"
-    " judgments judgements score reference evidence references".replace("_", "").split()
+    " judgments judgements score distance distances reference evidence references"
+    "".replace("_", "").split()
 )
 """Names that may be of other things, too: a column with a specific name goes before theirs."""
 _OWN = {
@@ -196,6 +199,13 @@ def may_be(names: Iterable[str], side: str) -> bool:
     """Return True if the names of columns alone make a table results, or a golden set."""
     names, says = [*names], [role for role in SAYS[side] if role != "query"]
     return names_query(names) and bool(called(names, side, *says))
+
+
+def is_record(names: Iterable[str], side: str) -> bool:
+    """Return True for names of a record of a query; an id with only a score or a text is a hit."""
+    plain = {plain_name(name) for name in names}
+    says = called(plain, side, *{*SAYS[side]} - {"text"})
+    return names_query(plain if says or not plain & _BESIDE[side] else plain - {"id"})
 
 
 def resolve(
@@ -413,7 +423,7 @@ def inner_roles(hit: Mapping[str, Any], role: str, beside: str = "score") -> Col
     roles: Columns = {
         name: plain[first[0]]
         for name in (*ID_ROLES, "rank", beside, "text")
-        if (first := [one for one in known[name] if one in plain and one != "id"])
+        if (first := [one for one in known[name] if one in plain and one not in ("id", *DISTANCES)])
     }
     if "id" in plain and not roles.keys() & {*ID_ROLES}:
         roles[role] = plain["id"]

@@ -93,20 +93,23 @@ def _ask_for_grades(table: Table, roles: Columns, own: Iterable[pd.Series]) -> N
         fields = items.columns.items() if "grade" not in items.columns else ()
         own = [one.rename(f"{one.name}.{name[2:]}") for name, one in fields if name[:2] == "x_"]
         asked = asked.take(items.row).reset_index(drop=True)
+    doubtful = []
     for column in own:
         name, words = str(column.name), column.dropna().astype("str").str.strip().str.lower()
         is_named = not len(words) and len(asked) > 1 and called([name], "golden", "grade")
-        kinds = map(kind_of, words.unique())
-        is_grade = all(one in ("number", "flag", "fraction") for one in kinds)
-        is_grade = is_grade or bool(words.isin(_GRADES).all())
-        by_query = words.groupby(asked, sort=False)
-        if is_named or (is_grade and (by_query.nunique() > 1).any()):
-            raise DataError(
-                f"no column is taken for grades, so every id would be relevant; {name} holds"
-                f" {name_list(column.dropna().unique())}",
-                file=table.name, field="columns", columns={"grade": name},
-                allowed='if these are grades, {"grade": None} if not',
-            )  # fmt: skip
+        are_words = bool(words.isin(_GRADES).all())
+        is_grade = are_words or {*map(kind_of, words.unique())} <= {"number", "flag", "fraction"}
+        if is_named or (is_grade and words.groupby(asked, sort=False).nunique().gt(1).any()):
+            told = f"{name} holds {name_list(column.dropna().unique())}"
+            doubtful.append((not are_words, words.nunique(), name, told))
+    if doubtful:
+        doubtful.sort()  # words for grades first, then the fewest values
+        held = "; ".join(told for *_, told in doubtful[:3])
+        raise DataError(
+            f"no column is taken for grades, so every id would be relevant; {held}",
+            file=table.name, field="columns", columns={"grade": doubtful[0][2]},
+            allowed='if these are grades, {"grade": None} if none are',
+        )  # fmt: skip
 
 
 _GRADES = frozenset(
@@ -252,7 +255,10 @@ def _grades(column: pd.Series | None, cells: Cells) -> npt.NDArray[np.float64]:
     known = [score_of(plain_cell(one))[0] for one in written]
     grade = np.array([*known, None], np.float64)[codes]
     is_bad = np.isnan(grade) | (np.abs(grade) >= 2**31)
-    cells.report(column, is_bad, "a whole number, such as 0 or 1", drops=False)
+    cells.report(
+        column, is_bad, "a whole number, such as 0 or 1: frame[...].map({...}) makes numbers of"
+        " words, frame.dropna(subset=[...]) leaves out what isn't judged", drops=False,
+    )  # fmt: skip
     grade[is_bad] = np.nan
     if n_negative := int((grade < 0).sum()):
         text = (

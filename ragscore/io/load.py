@@ -174,18 +174,28 @@ def _warn_of_expectations(golden: Golden, name: str) -> None:
     """Warn of queries that expect nothing, and of those whose labels contradict each other."""
     checks, queries, targets = golden.checks, golden.queries, golden.targets
     retrieval = checks.loc[checks["kind"].isin(["expected_empty", "forbidden_source_key"])]
-    unlabelled = {*queries.loc[queries["answerable"].isna(), "query_id"]} - {*retrieval["query_id"]}
+    judged = targets.loc[targets["level"].ne("predicate"), "query_id"]  # a 0 is a label, too
+    unlabelled = {*queries.loc[queries["answerable"].isna(), "query_id"]}
+    unlabelled -= {*retrieval["query_id"], *judged}
+    own = [str(one)[2:].removesuffix(".json") for one in queries if str(one).startswith("x_")]
+    is_unread = own and not (len(targets) or len(checks) or "reference_answer" in queries)
+    unread = f" (columns without a role: {name_list(own)})" if is_unread else ""
     if unlabelled:
         warn(
             f"{name}: {len(unlabelled)} of {len(queries)} queries carry no expectation and"
-            " are unlabelled; absent_docs='refuse' reads them as should-refuse"
+            f" are unlabelled{unread}; absent_docs='refuse' reads them as should-refuse"
         )
-    own = [str(one).removeprefix("x_") for one in queries if str(one).startswith("x_")]
     n_answerable = int(queries["answerable"].eq(True).sum())
-    if n_answerable and own and not (len(targets) or len(checks) or "reference_answer" in queries):
+    if n_answerable and is_unread:
         warn(
             f"{name}: {plural(n_answerable, 'query')} to be answered, and nothing says what answers"
-            f" them: only refusals are judged (columns without a role: {name_list(own)})"
+            f" them: only refusals are judged{unread}"
+        )
+    stated = targets["target_id"], queries.get("reference_answer", targets["target_id"])
+    if words := [word for column in stated for word in column[column.isin(NOTHING)]]:
+        warn(
+            f"{name}: {name_list(map(repr, dict.fromkeys(words)))} among the expected ids and"
+            " answers; if it says that there is none, make it null"
         )
     is_refused = targets["query_id"].isin(golden._refusals)
     both = targets.loc[is_refused & (targets["grade"] > 0), "query_id"].unique()
@@ -337,6 +347,7 @@ def _side_by_side(
     return Results.concat(parts)
 
 
+NOTHING = ("N/A", "n/a", "None", "none", "NULL", "null", "NaN", "nan")
 NO_ERROR_WORDS = ("none", "null", "nan", "n/a", "na", "no", "false", "ok")
 
 

@@ -31,6 +31,7 @@ from ragscore.io.cells import (
     text_id,
 )
 from ragscore.io.columns import (
+    DISTANCES,
     ID_ROLES,
     METRIC_ROLES,
     Columns,
@@ -167,7 +168,8 @@ def read_results_table(
     if "answer" in given and given["answer"].notna().all():
         _warn_of_references(table.name, given["answer"], own.values())
     order = "order of the hits"
-    rank = f"{roles['score']} (descending)" if is_per_hit and "score" in roles else order
+    way = "ascending" if roles.get("score") in DISTANCES else "descending"
+    rank = f"{roles['score']} ({way})" if is_per_hit and "score" in roles else order
     told = {"rank": rank} if ids and "rank" not in roles else {}
     results.mapping = mapping_of(roles | told, own)
     return results
@@ -410,6 +412,8 @@ def _read_hits(items: Items, problems: Problems) -> dict[str, Any]:
     for role, type in (("rank", "rank"), ("call", "rank"), ("score", "number")):
         if role in columns:
             hits[role] = cells.numbers(columns[role], type)
+    if "score" in hits and columns["score"].name in DISTANCES:
+        hits["score"] = -hits["score"]
     own = {name: one for name, one in columns.items() if name.startswith("x_")}
     return hits | own | {"keep": cells.keep}
 
