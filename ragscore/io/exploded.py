@@ -52,10 +52,10 @@ class _Cell(NamedTuple):
     is_bad: bool = False
 
 
-def is_listed(column: pd.Series, is_again: bool = False) -> bool:
+def is_listed(column: pd.Series, query: pd.Series | None = None) -> bool:
     """Return True if a cell is a list or mapping, also one as text, or if none is known.
 
-    `is_again`: queries stand there again, so that a text such as "[1]" is an id of one hit.
+    Where a `query` stands there again, a text such as "[1]" is the id of one hit.
     """
     known = column.dropna()
     if known.dtype == object:
@@ -65,7 +65,9 @@ def is_listed(column: pd.Series, is_again: bool = False) -> bool:
         return not len(known)
     texts = known.astype("str")
     listed = texts[texts.str.startswith(("[", "{"))]
-    return bool(len(listed)) and not (is_again and listed.str.fullmatch(r"\[\d+\]").all())
+    if query is not None and len(listed) and query.duplicated().any():
+        listed = listed[~listed.str.fullmatch(r"\[\d+\]")]
+    return bool(len(listed))
 
 
 def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "score") -> Items:
@@ -101,7 +103,7 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
         is_json = main in ID_ROLES and found[main].astype("str").str.startswith(_JSON)
         allowed = f"an id; [*map(json.loads, one)] for each one of frame[{columns[main].name!r}]"
         of_items = Cells(cells.problems, cells.lines[row])
-        of_items.report(found[main].rename(columns[main].name), is_json, allowed)
+        of_items.report(found[main].rename(str(columns[main].name)), is_json, allowed)
     is_known = np.array([one.items is not None for one in mine], bool)
     for role, values in lists.items():
         is_known |= [one is not None for one in values]

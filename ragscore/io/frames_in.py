@@ -95,7 +95,7 @@ class Table:
 
 
 def _first(column: pd.Series) -> Any:
-    begin = column.first_valid_index() or 0
+    begin: Any = column.first_valid_index() or 0
     known = [plain_cell(one) for one in column.iloc[begin : begin + 100].dropna()]
     # an empty list first: the next ones may hold something
     return next((one for one in known if one not in EMPTY), known[0] if known else None)

@@ -163,7 +163,7 @@ def labels_of(
     frames, asked = {"targets": targets.drop(columns="query")}, pd.Series(dtype=np.int64)
     if told:
         every = pd.concat(told).sort_values("query", kind="stable")
-        every["query_id"] = ids.take(every["query"]).to_numpy()
+        every["query_id"] = ids.take(every["query"].to_numpy(np.int64)).to_numpy()
         every = every.drop_duplicates(ignore_index=True)
         is_check = every["kind"].isin([*CHECKS.values(), "accepted_answer"])
         frames["checks"] = every[is_check].drop(columns="query")
