@@ -96,9 +96,10 @@ class Table:
 
 def _first(column: pd.Series) -> Any:
     begin: Any = column.first_valid_index() or 0
-    known = [plain_cell(one) for one in column.iloc[begin : begin + 100].dropna()]
+    known = column.iloc[begin : begin + 100].dropna()
     # an empty list first: the next ones may hold something
-    return next((one for one in known if one not in EMPTY), known[0] if known else None)
+    found = next((one for one in map(plain_cell, known) if one not in EMPTY), None)
+    return plain_cell(known.iloc[0]) if found is None and len(known) else found
 
 
 EMPTY: tuple[Any, ...] = ([], {}, "[]")
@@ -299,7 +300,7 @@ def table_of(
 
 def _of_dict(source: Mapping[Any, Any], name: str, columns: Columns | None, side: str) -> Table:
     """Return a dict as a table: columns, an object that holds records, or queries."""
-    is_named = names_query(map(str, source)) or {*(columns or {}).values()} & source.keys()
+    is_named = names_query(map(str, [*source][:99])) or {*(columns or {}).values()} & source.keys()
     are_lists = all(isinstance(one, (list, tuple)) for one in source.values())
     if is_named and are_lists and len(source) > 1:
         raise DataError(f"columns: {name_list(source)}", file=name, allowed="pd.DataFrame(data)")
@@ -348,9 +349,9 @@ def _of_queries(source: Mapping[Any, Any], name: str, side: str) -> Table:
             found = f"found {describe(value)} for {query_id!r}"
             raise DataError(found, file=name, allowed=_SHAPES[side])
         rows.append((run_id, query_id, listed))
-    scores = [[*one.values()] for _, _, one in rows if isinstance(one, dict)]
-    is_long = not is_golden and any(len(one) > 2 for one in scores)
-    if is_long and all(one == [*range(1, len(one) + 1)] for one in scores):
+    scores = [one.values() for _, _, one in rows if isinstance(one, dict)]
+    are_ranks = not is_golden and all([*one] == [*range(1, len(one) + 1)] for one in scores)
+    if are_ranks and any(len(one) > 2 for one in scores):
         warn(
             f"{name}: the numbers beside ids are 1, 2, 3 in their order, as ranks are, and count as"
             " scores: the last id comes first; of ranks pass {query: [*ids]}"
