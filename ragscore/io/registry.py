@@ -96,7 +96,6 @@ RESULT_FORMATS = [
          "six columns, the fourth a rank, the fifth a score"),
         options=("ties",),
         suffixes=(".trec", ".run"),
-        has_tags=True,
         keeps="hits.{level}_id hits.score",
     ),
     Format(
