@@ -81,8 +81,7 @@ ANSWERABLE = {
     for name in GOLDEN_ROLES[role].split()
 }
 """Names for what `answerable` says: True where they say the same, False where the opposite."""
-DISTANCES = ("distance", "distances")
-"""Names of scores of which the smallest comes first. In objects the order counts alone."""
+DISTANCES = ("distance", "distances")  # scores of which the smallest comes first
 METRIC_ROLES = ("score.", "reason.", "scorer_error.")
 """Beginnings of the roles of values that another tool computed: `score.<metric>` and the like."""
 ID_ROLES = ("doc_id", "chunk_id")
@@ -203,9 +202,9 @@ def may_be(names: Iterable[str], side: str) -> bool:
 
 def is_record(names: Iterable[str], side: str) -> bool:
     """Return True for names of a record of a query; an id with only a score or a text is a hit."""
-    plain = {plain_name(name) for name in names}
-    says = called(plain, side, *{*SAYS[side]} - {"text"})
-    return names_query(plain if says or not plain & _BESIDE[side] else plain - {"id"})
+    is_hit = _BESIDE[side] & {*map(plain_name, names)}
+    is_hit = is_hit and not called(names, side, *{*SAYS[side]} - {"text"})
+    return names_query(one for one in names if not (is_hit and plain_name(one) == "id"))
 
 
 def resolve(

@@ -133,8 +133,8 @@ def _cell(cell: Any, is_ranked: bool) -> _Cell:
         value = hits_of(value) if is_ranked else nested(plain_cell(value))
     if isinstance(value, dict):
         ids, numbers = [*value], [*value.values()]
-        is_nested = any(isinstance(one, (list, dict)) for one in numbers)
-        if is_nested or (is_ranked and not (are_numbers or _are_numbers(value))):
+        is_right = are_numbers or _are_numbers(value)
+        if not is_right and (is_ranked or {list, dict} & {*map(type, numbers)}):
             return _Cell([], is_bad=True)
         falling = sorted(numbers, reverse=True) if is_ranked else numbers
         if falling != numbers:

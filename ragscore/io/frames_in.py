@@ -308,12 +308,17 @@ def _of_dict(source: Mapping[Any, Any], name: str, columns: Columns | None, side
     if is_named and are_lists and len(source) > 1:
         raise DataError(f"columns: {name_list(source)}", file=name, allowed="pd.DataFrame(data)")
     lists = [one for one in source.values() if isinstance(one, list) and one]
-    objects = [one for one in lists if all(isinstance(item, dict) for item in one)]
     asked = {str((columns or {}).get(role)).partition(".")[0] for role in ("query_id", "query")}
-    known = [one for one in objects if asked & one[0].keys() or is_record(one[0], side)]
+    known = [
+        one
+        for one in lists
+        if all(isinstance(item, dict) for item in one)
+        and (asked & one[0].keys() or is_record(one[0], side))
+    ]
     if len(known) == 1:  # records under one key, beside means or a config
         return record_table(known[0], name, "json")
-    if len(known) > 1 and any(isinstance(one, list) for one in known[0][0].values()):
+    first = known[0][0] if len(known) > 1 else {}
+    if names_query(first.keys() - {"id"}) and any(isinstance(o, list) for o in first.values()):
         raise DataError(
             f"records under each of {name_list(source)}", file=name, allowed="one list of them:"
             ' [{"run_id": key} | row for key, rows in data.items() for row in rows]',
@@ -353,8 +358,8 @@ def _of_queries(source: Mapping[Any, Any], name: str, side: str) -> Table:
             raise DataError(found, file=name, allowed=_SHAPES[side])
         rows.append((run_id, query_id, listed))
     scores = [[*one.values()] for _, _, one in rows if isinstance(one, dict)]
-    is_long = not is_golden and any(len(one) > 2 for one in scores)
-    if is_long and all(one == [*range(1, len(one) + 1)] for one in scores):
+    are_ranks = all(one == [*range(1, len(one) + 1)] for one in scores)
+    if are_ranks and not is_golden and max(map(len, scores), default=0) > 2:
         warn(
             f"{name}: the numbers beside ids are 1, 2, 3 in their order, as ranks are, and count as"
             " scores: the last id comes first; of ranks pass {query: [*ids]}"
