@@ -202,8 +202,8 @@ def may_be(names: Iterable[str], side: str) -> bool:
 
 def is_record(names: Iterable[str], side: str) -> bool:
     """Return True for names of a record of a query; an id with only a score or a text is a hit."""
-    is_hit = _BESIDE[side] & {*map(plain_name, names)}
-    is_hit = is_hit and not called(names, side, *{*SAYS[side]} - {"text"})
+    says = called(names, side, *{*SAYS[side]} - {"text"})
+    is_hit = not says and _BESIDE[side] & {*map(plain_name, names)}
     return names_query(one for one in names if not (is_hit and plain_name(one) == "id"))
 
 
@@ -435,8 +435,10 @@ def check_columns(columns: Columns, fields: Mapping[str, Any], side: str, where:
         if not is_role(role, side):
             raise unknown_role(role, side, where)
         if not isinstance(column, (str, NoneType)):
-            allowed = "role -> column, or None for no column"
-            raise DataError(f"{role!r}: {column!r}", file=where, field="columns", allowed=allowed)
+            raise DataError(
+                f"{role!r}: {column!r}", file=where, field="columns",
+                allowed="role -> column, or None for no column",
+            )  # fmt: skip
         if not (column is None or column in fields or value_at(fields, column) is not None):
             raise DataError(
                 f"no column {excerpt(column)} for {role}", file=where, field="columns",
@@ -457,8 +459,10 @@ def is_role(role: str, side: str) -> bool:
 def unknown_role(role: str, side: str, where: str | None = None) -> DataError:
     """Return the error of an unknown role, with the one that was probably meant."""
     known = [*ROLES[side], *(["score.<metric>"] if side == "results" else [])]
-    allowed = nearest(role, known, "roles are")
-    return DataError(f"no role {excerpt(role)}", file=where, field="columns", allowed=allowed)
+    return DataError(
+        f"no role {excerpt(role)}", file=where, field="columns",
+        allowed=nearest(role, known, "roles are"),
+    )  # fmt: skip
 
 
 def unsettled(
@@ -469,14 +473,9 @@ def unsettled(
     It shows the first record and a `columns=` to complete.
     """
     query = "query" if "query" in roles and "query_id" not in roles else "query_id"
-    wanted, what, more, option = "doc_id", "results", "answer for answers", "--columns"
-    if side == "golden":
-        what, more, option = (
-            "golden files", "grade or answerable for labels", "--golden-columns",
-        )  # fmt: skip
-        if "answer" in fields and "doc_id" not in roles:
-            wanted, more = "reference_answer", f"doc_id, {more}"
-    column = "answer" if wanted == "reference_answer" else roles.get(wanted, "???")
+    what, more, option = _UNSETTLED[side]
+    is_answer = side == "golden" and "answer" in fields and "doc_id" not in roles
+    wanted = "reference_answer" if is_answer else "doc_id"
     stems = {name: name.rstrip("0123456789") for name in fields}
     counts = Counter(stem for name, stem in stems.items() if stem not in ("", name))
     if several := [stem for stem, n in counts.items() if n > 1]:
@@ -487,9 +486,17 @@ def unsettled(
     return DataError(
         f"fits no format of {what} ({kind}); the first record is {', '.join(shown) or 'empty'}",
         file=where, field="format",
-        allowed=f"in rs.load_{side}, or {option} (also chunk_id, {more}); or a `format`",
-        columns={query: roles.get(query, "???"), wanted: column},
+        allowed=f"in rs.load_{side}, or {option} (also {more}); or a `format`",
+        columns={query: roles.get(query, "???"),
+                 wanted: "answer" if is_answer else roles.get("doc_id", "???")},
     )  # fmt: skip
+
+
+_UNSETTLED = {
+    "results": ("results", "chunk_id, answer for answers", "--columns"),
+    "golden": ("golden files", "chunk_id, grade or answerable for labels",
+               "--golden-columns"),
+}  # fmt: skip
 
 
 def _short(value: Any) -> str:

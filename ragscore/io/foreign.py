@@ -257,7 +257,7 @@ def _mlflow(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
         ids = ("trace_id", "request_id", "client_request_id")
         yield row, {
             "query": text_of(first_at(one, "inputs request"), QUERY_KEYS),
-            "answer": text_of(first_at(one, "outputs response prediction"), _ANSWERS),
+            "answer": text_of(first_at(one, "outputs response prediction"), ANSWER_KEYS),
             "error": one.get("error_message") or (message if has_failed else None),
             "reference_answer": first_at(expected, "expected_response")
             or first_at(one, "ground_truth targets target"),
@@ -268,9 +268,6 @@ def _mlflow(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
             "scores": _scores_of_mlflow(one),
             "extra": without_missing({name: as_text(one.get(name)) for name in ids}),
         }  # fmt: skip
-
-
-_ANSWERS = ("response", "answer", "output", "content")
 
 
 def _scores_of_mlflow(row: Fields) -> list[Fields]:

@@ -167,9 +167,9 @@ def read_results_table(
     _tell_unread(table, own, results)
     if "answer" in given and given["answer"].notna().all():
         _warn_of_references(table.name, given["answer"], own.values())
-    order = "order of the hits"
-    way = "ascending" if roles.get("score") in DISTANCES else "descending"
-    rank = f"{roles['score']} ({way})" if is_per_hit and "score" in roles else order
+    rank = "order of the hits"
+    if is_per_hit and (score := roles.get("score")):
+        rank = f"{score} ({'ascending' if score in DISTANCES else 'descending'})"
     told = {"rank": rank} if ids and "rank" not in roles else {}
     results.mapping = mapping_of(roles | told, own)
     return results
