@@ -248,12 +248,11 @@ def resolve(
         roles |= {one: one for one in fields if one.startswith(METRIC_ROLES) and one not in roles}
     is_named = roles.keys() & {"query_id", "query"} or {*PLACE} <= roles.keys()
     says = [role for role in roles if role in SAYS[side] or role.startswith(METRIC_ROLES)]
-    if not (is_named and says):
+    # a golden set of queries alone has their ids, and nothing that was returned
+    returned = [role for role in ROLES["results"] if role not in _QUERY]
+    is_run = "query_id" not in roles or called(fields, "results", *returned)
+    if not (is_named and says) or (side == "golden" and says == ["query"] and is_run):
         raise unsettled(fields, roles, side, where, kind)
-    if side == "golden" and says == ["query"]:
-        returned = [role for role in ROLES["results"] if role not in _QUERY]
-        if "query_id" not in roles or called(fields, "results", *returned):
-            raise unsettled(fields, roles, side, where, kind)
     for role in roles.keys() - given.keys():
         _ask(role, roles, fields, side, where)
     return {role: roles[role] for role in (*ROLES[side], *roles) if role in roles}
@@ -307,9 +306,10 @@ def _fits(role: str, column: str, value: Any) -> bool:
     items = found if isinstance(found := nested(value), list) else []
     if role in ID_ROLES and items and isinstance(items[0], dict):  # else they are texts
         return bool({*ID_ROLES} & inner_roles(items[0], "doc_id").keys())
-    if role == "citations":  # accepted answers are texts with blanks
-        return not any(isinstance(one, str) and " " in one.strip() for one in items)
-    return True
+    # accepted answers are texts with blanks
+    return role != "citations" or not any(
+        isinstance(one, str) and " " in one.strip() for one in items
+    )
 
 
 def _ask(role: str, roles: Columns, fields: Mapping[str, Any], side: str, where: str) -> None:
