@@ -25,6 +25,7 @@ from ragscore.io.run_records import fields_of
 from ragscore.io.values import LIST_ALLOWED, is_list_text, nested, plain_cell, value_at
 
 _SCALARS = (bool, int, float, str, type(None), np.generic)
+_JSON = ('{"', '["', "[{")
 _PAIRS = ([str, float], [str, int], [int, float])
 """Types of an id and its score; two texts, or two whole numbers, are two ids."""
 
@@ -93,10 +94,14 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
     lengths = np.array([len(one.items or ()) for one in mine], np.int64)
     row = np.repeat(np.arange(len(lengths)), lengths)
     held = [*chain.from_iterable(one.items or () for one in mine)]
-    if held and {*map(type, held)} == {dict}:
+    if held and isinstance(held[0], dict) and {*map(type, held)} == {dict}:
         found = _objects(held, main, cells.lines[row], cells, columns[main].name, beside)
     else:
         found = {main: column_of(held)}
+        is_json = main in ID_ROLES and found[main].astype("str").str.startswith(_JSON)
+        allowed = f"an id; [*map(json.loads, one)] for each one of frame[{columns[main].name!r}]"
+        of_items = Cells(cells.problems, cells.lines[row])
+        of_items.report(found[main].rename(columns[main].name), is_json, allowed)
     is_known = np.array([one.items is not None for one in mine], bool)
     for role, values in lists.items():
         is_known |= [one is not None for one in values]

@@ -4,6 +4,7 @@ In: a frame of pandas or of anything with `__arrow_c_stream__`, records, dicts, 
 TSV, Parquet or JSON. Cells are as their source has them; who reads a column checks them.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
@@ -154,7 +155,7 @@ def _content(path: Path, problems: Problems) -> Table | list[Row] | dict[str, An
         return value if rows and rows[0].values is value else rows
     if kind == "parquet":
         return arrow_table(read_parquet(path), str(path), kind)
-    return _csv_table(path, problems)
+    return _csv_table(path)
 
 
 def json_value(path: Path, allowed: str = "one JSON value") -> Any:
@@ -187,16 +188,11 @@ def json_records(value: Any, problems: Problems) -> list[Row]:
     return rows
 
 
-def _csv_table(path: Path, problems: Problems) -> Table:
-    """Return a CSV file with all cells as texts; more or fewer than in the header is a problem."""
+def _csv_table(path: Path) -> Table:
+    """Return a CSV file with all cells as texts, in each row as many as in the header."""
     from pyarrow import csv as pa_csv
 
-    data, bad = read_bytes(path), dict[int, str]()
-
-    def refuse(row: pa_csv.InvalidRow) -> str:
-        bad[row.number] = f"{row.actual_columns} cells under a header of {row.expected_columns}"
-        return "skip"
-
+    data = read_bytes(path)
     begin = data[: 1 << 16].decode("utf-8-sig", errors="replace")
     header = first_cells(begin)
     try:
@@ -205,7 +201,6 @@ def _csv_table(path: Path, problems: Problems) -> Table:
             pa_csv.ReadOptions(use_threads=False, block_size=len(data) + 1),
             pa_csv.ParseOptions(
                 delimiter=delimiter_of(begin), newlines_in_values=True,
-                invalid_row_handler=refuse,
             ),
             pa_csv.ConvertOptions(
                 column_types=dict.fromkeys(header, pa.large_string()),
@@ -214,13 +209,14 @@ def _csv_table(path: Path, problems: Problems) -> Table:
         )  # fmt: skip
     except (pa.ArrowException, UnicodeError) as error:
         read_text(path)  # names the line of a byte that isn't UTF-8
-        raise DataError(f"not readable as CSV ({error})", file=path) from error
-    for line, found in bad.items():
-        problems.add(found, line=line, allowed="as many cells as columns")
-    frame = arrow_table(read, str(path)).frame
-    frame = frame.drop(columns="", errors="ignore")  # pandas' index has no name
-    lines = np.delete(np.arange(2, len(frame) + len(bad) + 2), [line - 2 for line in bad])
-    return Table(str(path), "csv", frame, lines)
+        row = re.search(r"Row #(\d+)", str(error))
+        raise DataError(
+            f"not readable as CSV ({error})", file=path, line=int(row[1]) if row else None,
+            allowed="as many cells as columns in each row",
+        ) from error  # fmt: skip
+    table = arrow_table(read, str(path), "csv")
+    frame = table.frame.drop(columns="", errors="ignore")  # pandas' index has no name
+    return replace(table, frame=frame, lines=table.lines + 1)
 
 
 # Records and frames
@@ -366,5 +362,5 @@ def _of_queries(source: Mapping[Any, Any], name: str, side: str) -> Table:
         )
     roles = {"run_id": "run_id"} if has_runs else {}
     roles |= {"query_id": "query_id", "doc_id": held}
-    frame = pd.DataFrame(rows, columns=["run_id", "query_id", held], dtype=object)
+    frame = pd.DataFrame(rows, columns=["run_id", "query_id", held])
     return Table(name, name, frame[[*roles.values()]], np.arange(1, len(frame) + 1), roles)

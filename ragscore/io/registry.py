@@ -96,12 +96,12 @@ RESULT_FORMATS = [
          "six columns, the fourth a rank, the fifth a score"),
         options=("ties",),
         suffixes=(".trec", ".run"),
-        has_tags=True,
         keeps="hits.{level}_id hits.score",
     ),
     Format(
         "metric_report",
-        fields.is_report,
+        Mark(kinds=_JSON, test=lambda seen: seen.line.lstrip()[:1] == "{"
+             and fields.REPORT.search(seen.begin) is not None),
         fields.read_report,
         about=("metrics with their values per query, and the summary",
                "JSON with a list `metrics` of objects with `metric`"),

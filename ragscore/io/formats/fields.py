@@ -16,7 +16,6 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Results, empty, from_records
 from ragscore.io.cells import run_name_of
-from ragscore.io.detect import Sample
 from ragscore.io.frames_in import json_value
 from ragscore.io.run_records import Fields
 from ragscore.io.source import Problems, as_id, describe
@@ -110,13 +109,8 @@ STATISTICS = {
 }  # fmt: skip
 """Name in a report -> a value of `statistic`, named as in `ev.summary` where that has it."""
 INTERVAL = {"lower": "low", "upper": "high", "level": "level", "iterations": "iterations"}
-_BEGIN = re.compile(r'"metrics"\s*:\s*\[\s*(?:\]|\{[^{}\[\]]*"metric"\s*:)')
-
-
-def is_report(seen: Sample) -> bool:
-    """Return True for an object whose `metrics` are a list of objects with a `metric`."""
-    is_object = seen.kind in ("json", "jsonl") and seen.line.lstrip().startswith("{")
-    return is_object and _BEGIN.search(seen.begin) is not None
+REPORT = re.compile(r'"metrics"\s*:\s*\[\s*(?:\]|\{[^{}\[\]]*"metric"\s*:)')
+"""What tells an object whose `metrics` are a list of objects with a `metric`."""
 
 
 def read_report(path: Path, strict: bool) -> Results:
@@ -151,7 +145,7 @@ def read_report(path: Path, strict: bool) -> Results:
 
 
 def _values(fields: FieldReader) -> list[dict[str, Any]]:
-    """Take the values of a metric, summary statistics first; unknown fields stay."""
+    """Return the values of a metric, summary statistics first."""
     allowed = "a list of [query, value], each query once"
     interval = fields.inner(fields.shaped("an object", ("ci",), dict), "ci")
     stated = {column: fields.take("number", name) for name, column in STATISTICS.items()}
