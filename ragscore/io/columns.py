@@ -81,7 +81,6 @@ ANSWERABLE = {
     for name in GOLDEN_ROLES[role].split()
 }
 """Names for what `answerable` says: True where they say the same, False where the opposite."""
-DISTANCES = ("distance", "distances")  # scores of which the smallest comes first
 METRIC_ROLES = ("score.", "reason.", "scorer_error.")
 """Beginnings of the roles of values that another tool computed: `score.<metric>` and the like."""
 ID_ROLES = ("doc_id", "chunk_id")
@@ -422,7 +421,13 @@ def inner_roles(hit: Mapping[str, Any], role: str, beside: str = "score") -> Col
     roles: Columns = {
         name: plain[first[0]]
         for name in (*ID_ROLES, "rank", beside, "text")
-        if (first := [one for one in known[name] if one in plain and one not in ("id", *DISTANCES)])
+        if (
+            first := [
+                one
+                for one in known[name]
+                if one in plain and one not in ("id", "distance", "distances")
+            ]
+        )
     }
     if "id" in plain and not roles.keys() & {*ID_ROLES}:
         roles[role] = plain["id"]

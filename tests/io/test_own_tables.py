@@ -370,7 +370,7 @@ RESULTS = {
         {"refused": [":1: query_id"]},
     ),
     "distances, of which the smallest comes first": (
-        pd.DataFrame({"qid": ["1", "1"], "docno": ["b", "a"], "distance": [0.4, 0.1]}),
+        pd.DataFrame({"qid": ["1", "1"], "docno": ["b", "a"], "_distance": [0.4, 0.1]}),
         {"scores": [-0.4, -0.1], "ranks": [2, 1]},
     ),
     "a score beside a distance": (
