@@ -193,12 +193,6 @@ def names_query(names: Iterable[str]) -> bool:
     return bool(plain & known) or all(plain & {*_KNOWN["results"][role]} for role in PLACE)
 
 
-def may_be(names: Iterable[str], side: str) -> bool:
-    """Return True if the names of columns alone make a table results, or a golden set."""
-    names, says = [*names], [role for role in SAYS[side] if role != "query"]
-    return names_query(names) and bool(called(names, side, *says))
-
-
 def is_record(names: Iterable[str], side: str) -> bool:
     """Return True for names of a record of a query; an id with only a score or a text is a hit."""
     says = called(names, side, *{*SAYS[side]} - {"text"})
@@ -437,8 +431,7 @@ def inner_roles(hit: Mapping[str, Any], role: str, beside: str = "score") -> Col
 def check_columns(columns: Columns, fields: Mapping[str, Any], side: str, where: str) -> None:
     """Refuse an unknown role and a column that isn't there, with the nearest one."""
     for role, column in columns.items():
-        if not is_role(role, side):
-            raise unknown_role(role, side, where)
+        check_role(role, side, where)
         if not isinstance(column, (str, NoneType)):
             raise DataError(
                 f"{role!r}: {column!r}", file=where, field="columns",
@@ -456,15 +449,12 @@ def check_columns(columns: Columns, fields: Mapping[str, Any], side: str, where:
         )  # fmt: skip
 
 
-def is_role(role: str, side: str) -> bool:
-    """Return True for a role of results or of golden labels."""
-    return role in ROLES[side] or (side == "results" and str(role).startswith(METRIC_ROLES))
-
-
-def unknown_role(role: str, side: str, where: str | None = None) -> DataError:
-    """Return the error of an unknown role, with the one that was probably meant."""
+def check_role(role: str, side: str, where: str | None = None) -> None:
+    """Refuse an unknown role, with the one that was probably meant."""
+    if role in ROLES[side] or (side == "results" and str(role).startswith(METRIC_ROLES)):
+        return
     known = [*ROLES[side], *(["score.<metric>"] if side == "results" else [])]
-    return DataError(
+    raise DataError(
         f"no role {excerpt(role)}", file=where, field="columns",
         allowed=nearest(role, known, "roles are"),
     )  # fmt: skip
