@@ -121,9 +121,9 @@ _OWN = {
 """What our files call a role, if not by its name."""
 
 
-def plain_name(name: str) -> str:
+def plain_name(name: object) -> str:
     """Return a column's name without letter case, spaces, "-" and "_"."""
-    return re.sub(r"[^0-9a-z.]", "", name.lower())
+    return re.sub(r"[^0-9a-z.]", "", str(name).lower())
 
 
 def _known(roles: Mapping[str, str]) -> dict[str, list[str]]:

@@ -389,6 +389,7 @@ RESULTS = {
         {"q": [{"id": "a", "score": 0.5}, {"id": "b", "score": 0.25}]},
         {"hits": [("q", "a"), ("q", "b")]},
     ),
+    "one mapping a hit": ({"q": [{1: 0.5}, {2: 0.25}]}, {"refused": [":1: hits", "with an id"]}),
     "records of one's own beside a name": (
         {"run": "x", "turns": [{"turn_id": "1_1", "found": ["a"]}]},
         {"refused": ["'run'", "a list of records, also under one key"]},
