@@ -276,7 +276,7 @@ def pair_numbers(codes: Codes, column: pd.Series) -> Codes:
     if all_differ(keys):
         return np.arange(len(keys))
     of_text, texts = pd.factorize(column)
-    return codes * len(texts) + of_text
+    return codes.astype(np.int64) * len(texts) + of_text  # narrow codes would overflow
 
 
 def contains_each(
