@@ -94,8 +94,8 @@ def coded(column: pd.Series) -> pd.Series:
 
 def distinct(column: pd.Series) -> pd.Index:
     """Return the distinct texts of a column; of a category column, all categories."""
-    is_category = isinstance(column.dtype, pd.CategoricalDtype)
-    return column.cat.categories if is_category else pd.Index(column.unique())
+    known = column.dtype
+    return known.categories if isinstance(known, pd.CategoricalDtype) else pd.Index(column.unique())
 
 
 def is_among(

@@ -71,8 +71,8 @@ def hashes_by_query(query_ids: pd.Series, frames: dict[str, pd.DataFrame]) -> pd
 def _rows(name: str, frame: pd.DataFrame) -> list[str]:
     """Return each row of a frame as JSON, column by column, which is fast."""
     columns = [_cells(frame[column]) for column in sorted(frame.columns)]
-    contents = [", ".join(filter(None, cells)) for cells in zip(*columns, strict=True)]
-    return [f"[{_json(name)}, {{{content}}}]" for content in contents]
+    rows = (", ".join(filter(None, cells)) for cells in zip(*columns, strict=True))
+    return [f"[{_json(name)}, {{{row}}}]" for row in rows]
 
 
 def _cells(column: pd.Series) -> list[str]:
@@ -107,11 +107,6 @@ def query_parts(golden: Any) -> pd.DataFrame:
         "notes": hashes_by_query(ids, notes),
     }
     return pd.DataFrame(parts).rename_axis("query_id")
-
-
-def golden_digest(parts: pd.DataFrame) -> str:
-    """Return one hash of all that affects scores, whatever the order of queries."""
-    return short_hash("\n".join(sorted(parts.index + " " + parts["text"] + " " + parts["labels"])))
 
 
 def golden_changes(golden: Any, old: Any) -> pd.DataFrame:

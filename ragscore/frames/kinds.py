@@ -302,8 +302,7 @@ def from_records(records: list[dict[str, Any]], kind: str) -> pd.DataFrame:
         return empty(kind)
     spec, columns = KINDS[kind], dict[str, pd.Series]()
     for name in dict.fromkeys(chain.from_iterable(records)):
-        held = (record.get(name) for record in records)
-        values = [None if one is pd.NA else one for one in held]
+        values = [None if (one := row.get(name)) is pd.NA else one for row in records]
         if name in spec.required or any(value is not None for value in values):
             known, other = (_INFERRED, "object") if name in spec.dtypes else (_OWN, "str")
             dtype = known.get(infer_dtype(values, skipna=True), other)
@@ -368,10 +367,7 @@ def cast(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     """
     if str(column.dtype) == dtype:
         return column
-    if dtype in ("str", "category"):
-        texts = _as_text(column, kind)
-        return coded(texts) if dtype == "category" else texts
-    casts = {_UTC: _as_times, "boolean": _as_flags}
+    casts = {"str": _as_text, "category": _as_text, _UTC: _as_times, "boolean": _as_flags}
     return casts.get(dtype, _as_numbers)(column, dtype, kind)
 
 
@@ -388,7 +384,7 @@ def refuse_rows(column: pd.Series, is_bad: np.ndarray, kind: str, allowed: str) 
         )
 
 
-def _as_text(column: pd.Series, kind: str) -> pd.Series:
+def _as_text(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     """Return texts. Ids are text or whole numbers; other texts may be any number."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype("str" if column.cat.categories.dtype == "str" else "object")
@@ -400,7 +396,8 @@ def _as_text(column: pd.Series, kind: str) -> pd.Series:
         )
         allowed = "text or whole numbers" if is_id else "text"
         refuse_rows(column, is_bad.to_numpy(dtype=bool), kind, allowed)
-    return column.astype("str")
+    texts = column.astype("str")
+    return coded(texts) if dtype == "category" else texts
 
 
 def _as_times(column: pd.Series, dtype: str, kind: str) -> pd.Series:

@@ -69,8 +69,8 @@ def collapse_hits(hits: pd.DataFrame) -> pd.DataFrame:
     """
     if "doc_id" not in hits:
         return hits
-    columns = {"cell": _cells(hits), "doc": pd.factorize(hits["doc_id"])[0]}
-    ranked = pd.DataFrame(columns).iloc[np.argsort(hits["rank"].to_numpy(), kind="stable")]
+    cells = pd.DataFrame({"cell": _cells(hits), "doc": pd.factorize(hits["doc_id"])[0]})
+    ranked = cells.iloc[np.argsort(hits["rank"].to_numpy(), kind="stable")]
     is_again = ranked.duplicated() & (ranked["doc"] >= 0)
     rank = ranked[~is_again].groupby("cell").cumcount().sort_index() + 1
     return hits.iloc[rank.index].assign(rank=rank.to_numpy("int32"))

@@ -63,11 +63,9 @@ class Policies:
         """Return results with the lists of hits that are scored."""
         if self.ties != "file":
             results = ranked_again(results, rank_hits(results.hits, self.ties))
-        return (
-            ranked_again(results, collapse_hits(results.hits))
-            if self.collapse == "doc"
-            else results
-        )
+        if self.collapse == "doc":
+            results = ranked_again(results, collapse_hits(results.hits))
+        return results
 
 
 def with_min_grade(golden: Golden, grade: int) -> Golden:
@@ -75,7 +73,5 @@ def with_min_grade(golden: Golden, grade: int) -> Golden:
 
     For nDCG by all grades, score the whole set, as trec_eval does.
     """
-    targets = golden.targets
-    return replace(
-        golden, targets=targets.assign(grade=targets["grade"].where(targets["grade"] >= grade, 0))
-    )
+    grades = golden.targets["grade"]
+    return replace(golden, targets=golden.targets.assign(grade=grades.where(grades >= grade, 0)))

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import blocks, codes_of, is_among, lookup, small_lookup
-from ragscore.frames.data import DataError, Golden, Results, categorical
+from ragscore.frames.data import DataError, Golden, Results, categorical, empty
 from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE
@@ -87,9 +87,7 @@ class Rows:
     @classmethod
     def of_responses(cls, results: Results) -> "Rows":
         """Return the rows of the responses alone, in their order."""
-        texts = pd.Series(dtype="str")
-        golden = Golden(pd.DataFrame({"query_id": texts, "query": texts}))
-        return cls(results, golden, Level("doc", "", ("doc",)))
+        return cls(results, Golden(empty("queries")), Level("doc", "", ("doc",)))
 
     def _cells(self, frame: pd.DataFrame) -> Codes:
         """Return a number for the run and query of each row of a frame; -1 for unknown ones.
@@ -350,7 +348,6 @@ class Rows:
         """Return the values of a metric of responses; NaN where it doesn't apply."""
         if name not in self._known:
             metric = metric or TABLE[name]
-            assert metric.compute is not None
             where = getattr(self, metric.where)
             if metric.reads == "citations":
                 where = where & self.records_citations

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_inputs
 from ragscore.frames.errors import warn
 from ragscore.frames.kinds import FAILED
@@ -75,12 +74,12 @@ class Scored:
     def notes_on(self, scores: pd.DataFrame) -> Iterator[str]:
         """Say what a mean of the scores of whole runs leaves out, or can't know."""
         golden, labels, level = self.rows.golden, self.labels, self.level
+        queries = golden.queries
         is_ranked = any(label.is_ranking for label in labels)
-        says_nothing = not len(golden.targets) and not len(golden.checks)
-        says_nothing &= not golden.queries["answerable"].notna().any()
-        if says_nothing and len(golden.queries) and is_ranked:
+        says_something = len(golden.targets) or len(golden.checks)
+        if is_ranked and len(queries) and not says_something and queries["answerable"].isna().all():
             yield (
-                f"none of the {len(golden.queries)} queries of the golden set is labelled: give"
+                f"none of the {len(queries)} queries of the golden set is labelled: give"
                 " expected ids (expected_doc_ids, expected_chunk_ids), or answerable: false"
             )
         if level.warning and any(label.is_ranking and label.level is None for label in labels):
@@ -88,8 +87,8 @@ class Scored:
         if self.policies.missing == "exclude" and scores["state"].eq("missing").any():
             yield from _missing_notes(scores)
         if is_ranked and len(golden.targets):
-            targets, queries = golden.targets, golden.queries["query_id"]
-            judged = among(golden, targets["query_id"]) & ~is_among(queries, golden._refusals)
+            targets = golden.targets
+            judged = among(golden, targets["query_id"]) & ~among(golden, golden._refusals)
             relevant = among(golden, targets.loc[targets["grade"] > 0, "query_id"])
             if (n := int((judged & ~relevant).sum())) and not self.reading.empty:
                 yield (
@@ -146,8 +145,7 @@ def score(
     """
     check_inputs(results, golden)
     results, golden = with_turns(results, golden)
-    given = Policies.of(policies, find_reading(profile).policies)
-    found = scored(results, golden, metrics, rule=rule, profile=profile, policies=given)
+    found = scored(results, golden, metrics, rule=rule, profile=profile, **policies)
     for note in found.notes:
         warn(note)
     return found.scores

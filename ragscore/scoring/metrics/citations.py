@@ -78,9 +78,9 @@ class Cited:
         cited = cited.reset_index(drop=True).assign(run=rows.run[cited["row"]])
         if cited["start"].notna().any():
             has_spans(rows.seen, "hits")
-        is_located = cited[LOCATORS].notna().any(axis=1)
         number = cited["position"].astype("str") + "?"
-        cited["name"] = cited["marker"].astype("str").fillna(number).where(~is_located, "")
+        is_bare = cited[LOCATORS].isna().all(axis=1)
+        cited["name"] = cited["marker"].astype("str").fillna(number).where(is_bare, "")
         row = rows.of(rows.seen)
         near = np.flatnonzero(np.isin(row, cited["row"]))
         # passages, and the column by which they are those of a citation
@@ -245,15 +245,11 @@ def citations_in(text: str) -> list[tuple[str, str]]:
     begin = found.start() if (found := _BLOCK.search(text)) else len(text)
     cited = []
     for whole in (*_CITATION.findall(text[begin:]), *_CITATION.findall(text[:begin])):
-        inside = re.sub(r"^[\[(]\s*|\s*[\])]$", "", whole[0] if isinstance(whole, tuple) else whole)
-        parts = _PARTS.match(inside)
-        assert parts is not None  # what _CITATION finds has both
-        heading = parts["heading"]
+        inside = re.sub(r"^[\[(]\s*|\s*[\])]$", "", whole)
+        path, heading = _PARTS.findall(inside)[0]  # what _CITATION finds has both
         if not whole.startswith(("[", "(")):  # a bare citation ends with its sentence
             heading = re.sub(r"(?s)(\.\s.*|[\s.)]*)$", "", heading, count=1)
-        cited.append(
-            (parts["path"].strip(_CLOSING).strip(), heading.strip().strip(_CLOSING).strip())
-        )
+        cited.append((path.strip(_CLOSING).strip(), heading.strip().strip(_CLOSING).strip()))
     return list(dict.fromkeys(cited))
 
 
@@ -263,25 +259,19 @@ named = Family("answers", kind="binary", where="answered", reads="responses.answ
 def met_anchors(rows: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the supports of each query, and which of them each answer names (row, target)."""
     anchors = targets_at(rows.golden, "anchor").targets
-    anchors = (
-        anchors[anchors["grade"] > 0]
-        .drop_duplicates(["query_id", "target_id"])
-        .reset_index(drop=True)
-    )
+    anchors = anchors[anchors["grade"] > 0].drop_duplicates(["query_id", "target_id"])
+    anchors = anchors.reset_index(drop=True)
     at = np.flatnonzero(rows.answered & rows.query_ids.isin(anchors["query_id"]).to_numpy())
     written = [(row, *one) for row in at.tolist() for one in citations_in(rows.answers.iloc[row])]
-    cited = pd.DataFrame(written, columns=["row", "path", "heading"])
-    references = rows.results.citations.reindex(columns=["path", "heading"]).assign(
-        row=rows.of(rows.results.citations)
-    )
-    cited = pd.concat([cited, references[references["row"].isin(at)]], ignore_index=True)
-    cited = cited.assign(query_id=rows.query_ids.to_numpy()[cited["row"].to_numpy(int)]).astype(
-        {"path": "str", "heading": "str"}
-    )
+    references = locators(rows.results.citations).assign(row=rows.of(rows.results.citations))
+    cited = pd.concat([
+        pd.DataFrame(written, columns=["row", "path", "heading"]),
+        references.loc[references["row"].isin(at), ["row", "path", "heading"]],
+    ]).astype({"row": "int64", "path": "str", "heading": "str"})  # fmt: skip
+    row = cited["row"].to_numpy()
+    cited = cited.assign(query_id=rows.query_ids.to_numpy()[row])
     hit, target = by_anchor(snippets=False)(cited, anchors)
-    return anchors, pd.DataFrame(
-        {"row": cited["row"].to_numpy(int)[hit], "target": target}
-    ).drop_duplicates()
+    return anchors, pd.DataFrame({"row": row[hit], "target": target}).drop_duplicates()
 
 
 @named(
@@ -303,10 +293,8 @@ def attribution_hit(rows: Any) -> Values:
 )
 def recency_ok(rows: Any) -> Values:
     anchors, met = met_anchors(rows)
-    rules = rows.golden.checks[rows.golden.checks["kind"].eq("recency_rule")].drop_duplicates(
-        "query_id"
-    )
-    rule = rows.query_ids.map(rules.set_index("query_id")["text"])
+    rules = rows.golden.checks[rows.golden.checks["kind"].eq("recency_rule")]
+    rule = rows.query_ids.map(rules.drop_duplicates("query_id").set_index("query_id")["text"])
     date = pd.to_datetime(
         anchors.get("date", pd.Series(pd.NaT, anchors.index)), utc=True, format="ISO8601"
     )
