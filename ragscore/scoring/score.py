@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_inputs
-from ragscore.frames.errors import warn
+from ragscore.frames.errors import name_list, warn
 from ragscore.frames.kinds import FAILED
 from ragscore.frames.schema import MADE_ID
 from ragscore.frames.typing import Values
@@ -17,7 +17,7 @@ from ragscore.frames.verbs import takes
 from ragscore.scoring.ids import join_notes, joined_by
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import CRITERIA, TABLE, Label, Metric, MetricTable
-from ragscore.scoring.metrics.needs import among
+from ragscore.scoring.metrics.needs import REFERENCE, among
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
 from ragscore.scoring.rows import STATES, Rows
@@ -28,6 +28,7 @@ from ragscore.scoring.turns import with_turns
 Asked = Sequence[str | Metric | Label] | str | Metric | Label | None
 NUGGETS = ("nugget_all", "nugget_vital")  # of these metrics, by default
 DEFAULT, ALL = "default", "all"  # in the place of labels: what the data supports; every metric
+SURE = 20  # queries answered just as their references: fewer may be right if these are all
 STATE_DTYPE, LEVEL_DTYPE = pd.CategoricalDtype([*STATES]), pd.CategoricalDtype([*LEVELS])
 
 
@@ -96,6 +97,9 @@ class Scored:
                     " throughout): their ranking metrics are 0, as trec_eval's"
                 )
             yield from _gain_notes(golden, self.reading, labels, self.asked)
+        compared = [label.text for label in labels if REFERENCE in label.metric.needs]
+        if compared:
+            yield from _reference_notes(scores[["run_id", compared[0]]].dropna(), self.rows)
 
 
 @takes(Policies)
@@ -350,6 +354,22 @@ def _missing_notes(scores: pd.DataFrame) -> Iterator[str]:
         " file that lists hits alone, such as a TREC run, has no row for a query without hits:"
         " missing='zero' counts such queries as failures"
     )
+
+
+def _reference_notes(told: pd.DataFrame, rows: Rows) -> Iterator[str]:
+    """Say in which runs every answer is the reference; `told` is how far each agrees with it."""
+    n = told["run_id"].value_counts(sort=False)
+    n_known = int(REFERENCE.of_queries(rows.golden, "").sum())
+    differ = told.loc[(told.iloc[:, 1] < 1).to_numpy(), "run_id"]
+    alike = n.index[(n >= np.clip(n_known, 5, SURE)) & ~n.index.isin(differ)]
+    if len(alike):
+        mapping = rows.results.mapping
+        read = ", ".join(map(repr, mapping.loc[mapping["role"].eq("answer"), "column"]))
+        yield (
+            f"every answer of {name_list(alike)} is the reference answer of its query: is the"
+            f" column {read or 'of answers'} what the system answered?"
+            ' `columns={"answer": ...}` of load_results names another'
+        )
 
 
 def _gain_notes(
