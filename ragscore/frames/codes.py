@@ -68,8 +68,8 @@ def are_equal(
     column: pd.Series, rows: Codes, other: pd.Series, other_rows: Codes
 ) -> npt.NDArray[np.bool_]:
     """Compare the texts of two selections of rows one by one; NA equals nothing."""
-    texts, others = arrow_texts(column.iloc[rows]), arrow_texts(other.iloc[other_rows])
-    return np.asarray(pc.fill_null(pc.equal(texts, others), False)).astype(bool)
+    is_equal = pc.equal(arrow_texts(column.iloc[rows]), arrow_texts(other.iloc[other_rows]))
+    return np.asarray(pc.fill_null(is_equal, False)).astype(bool)
 
 
 def _runs(texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Codes]:

@@ -63,7 +63,7 @@ def _refuse_repeats(frame: pd.DataFrame, key: list[str], name: str, numbers: Any
 def _mapping_text(mapping: pd.DataFrame) -> str:
     """Return which column was taken for which role; empty text if there is none to tell."""
     told = ", ".join(mapping["role"] + " = " + mapping["column"])
-    return f"; taken from the columns {told}" * bool(told)
+    return told and f"; taken from the columns {told}"
 
 
 @dataclass(eq=False)
@@ -219,8 +219,8 @@ class Golden(GoldenVerbs):
 
     def __repr__(self) -> str:
         answerable = self.queries["answerable"]
-        n_targets = self.targets.groupby("level")["target_id"].count()
-        levels = ", ".join(f"{n} {level}" for level, n in n_targets.items())
+        n_of = self.targets["level"].value_counts().sort_index()
+        levels = ", ".join(f"{n} {level}" for level, n in n_of.items())
         return visible(
             f"Golden: {plural(len(self.queries), 'query')} ({int(answerable.sum())} answerable,"
             f" {len(self._refusals)} should be refused, {int(answerable.isna().sum())} unlabelled);"
@@ -387,10 +387,7 @@ def run_names(runs: pd.DataFrame, names: Iterable[str] | str) -> list[str]:
         A name that no run has, or a system that several have; the candidates are listed.
     """
     ids, systems = runs["run_id"].astype("str"), runs.reindex(columns=["system"])["system"]
-    of_systems = ids.groupby(systems.to_numpy()).indices
-    known = {one: ids.iloc[rows].tolist() for one, rows in of_systems.items()} | {
-        one: [one] for one in ids
-    }
+    known = ids.groupby(systems.to_numpy()).agg(list).to_dict() | {one: [one] for one in ids}
     asked = names_of(names, "run", "the names of runs, as text")
     check_known(asked, known, "run", "run or system", "there are")
     if several := [name for name in asked if len(known[name]) > 1]:

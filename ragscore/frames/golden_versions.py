@@ -121,17 +121,16 @@ def golden_changes(golden: Any, old: Any) -> pd.DataFrame:
     """
     check_type(old, type(golden), "old")
     changes = changes_of(query_parts(old), query_parts(golden))
-    sides = [
+    came, went = (
         one.targets[["query_id", "level", "target_id"]].drop_duplicates() for one in (golden, old)
-    ]
-    moved = sides[0].merge(sides[1], how="outer", indicator="sign").query("sign != 'both'")
+    )
+    moved = came.merge(went, how="outer", indicator="sign").query("sign != 'both'")
     ids = (
         moved["sign"].map({"left_only": "+", "right_only": "-"}).astype("str") + moved["target_id"]
     )
     what = ids.sort_values().groupby(moved["query_id"]).agg(", ".join).astype("str")
-    is_kept = ~changes["change"].isin(["added", "removed"]).to_numpy()
-    named = what.reindex(changes["query_id"]).where(is_kept).fillna("")
-    return changes.assign(what=named.to_numpy())
+    named = what.reindex(changes["query_id"]).fillna("").to_numpy()
+    return changes.assign(what=np.where(changes["change"].isin(["added", "removed"]), "", named))
 
 
 def changes_of(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:

@@ -152,8 +152,8 @@ def _runs_with_any(results: Results, chunk_ids: pd.Series) -> set[str]:
 def chunker_versions(results: Results) -> pd.Series:
     """Return the chunker version of each run: it states it, or all its hits do; NA if unknown."""
     index = pd.Index(results.runs["run_id"].astype("str"))
-    stated = results.runs.get("chunker_version", pd.Series(pd.NA, results.runs.index, dtype="str"))
-    stated = pd.Series(stated.to_numpy(), index=index, dtype="str")
+    stated = results.runs.reindex(columns=["chunker_version"])["chunker_version"].astype("str")
+    stated = stated.set_axis(index)
     if "chunker_version" in results.hits and stated.isna().any():
         pairs = results.hits[["run_id", "chunker_version"]].dropna().drop_duplicates().astype("str")
         single = pairs.drop_duplicates("run_id", keep=False).set_index("run_id")["chunker_version"]

@@ -61,11 +61,9 @@ class Policies:
 
     def lists(self, results: Results) -> Results:
         """Return results with the lists of hits that are scored."""
-        if self.ties != "file":
-            results = ranked_again(results, rank_hits(results.hits, self.ties))
-        if self.collapse == "doc":
-            results = ranked_again(results, collapse_hits(results.hits))
-        return results
+        hits = results.hits if self.ties == "file" else rank_hits(results.hits, self.ties)
+        hits = collapse_hits(hits) if self.collapse == "doc" else hits
+        return results if hits is results.hits else ranked_again(results, hits)
 
 
 def with_min_grade(golden: Golden, grade: int) -> Golden:

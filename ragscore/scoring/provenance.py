@@ -257,6 +257,7 @@ def judge_fingerprint(results: Results) -> pd.Series:
     runs = results.runs.set_index(results.runs["run_id"].astype("str"))
     told = runs.get(REPORTED, pd.Series(index=runs.index, dtype="str")).fillna("").to_dict()
     for run_id, judges in judges_by_criterion(results).items():
-        texts = {f"{name}:{settings_text([one])}" for name, of in judges.items() for one in of}
-        told[run_id] = "|".join(sorted(texts))
+        told[run_id] = "|".join(sorted(
+            {f"{name}:{settings_text([one])}" for name, of in judges.items() for one in of}
+        ))  # fmt: skip
     return pd.Series(told, dtype="str", name="judge_fingerprint").rename_axis("run_id")

@@ -336,8 +336,7 @@ def _missing_notes(scores: pd.DataFrame) -> Iterator[str]:
         )
         sides = (", ".join(map(repr, side.iloc[:3])) for side in (ids, wanted))
         text = "query ids of {} do not join: it has {}; the golden set has {}"
-        own, expected = (pd.DataFrame({"row": 0, "id": side}) for side in (ids, wanted))
-        n_joined = joined_by(own, expected).sum()
+        n_joined = joined_by(*(pd.DataFrame({"row": 0, "id": one}) for one in (ids, wanted))).sum()
         if words := str(n_joined.idxmax()):
             text += f". {n_joined[words]} of {len(wanted)} would join {words}"
         elif ids.str.fullmatch(MADE_ID).all():
@@ -362,9 +361,8 @@ def _reference_notes(told: pd.DataFrame, rows: Rows) -> Iterator[str]:
     n_known = int(REFERENCE.of_queries(rows.golden, "").sum())
     differ = told.loc[(told.iloc[:, 1] < 1).to_numpy(), "run_id"]
     alike = n.index[(n >= np.clip(n_known, 5, SURE)) & ~n.index.isin(differ)]
+    read = ", ".join(map(repr, rows.results.mapping.query("role == 'answer'")["column"]))
     if len(alike):
-        mapping = rows.results.mapping
-        read = ", ".join(map(repr, mapping.loc[mapping["role"].eq("answer"), "column"]))
         yield (
             f"every answer of {name_list(alike)} is the reference answer of its query: is the"
             f" column {read or 'of answers'} what the system answered?"

@@ -180,10 +180,9 @@ def resolving(rows: Any) -> Values:
     reads="responses.answer",
 )
 def weak(rows: Any) -> Values:
-    cited = rows.cited.rows
-    return (rows.cited.count(cited) > 0) & (
-        rows.cited.count(cited, cited["path"].fillna("").eq("")) == 0
-    )
+    cited = rows.cited
+    lacks_path = cited.rows["path"].fillna("").eq("")
+    return (cited.count(cited.rows) > 0) & (cited.count(cited.rows, lacks_path) == 0)
 
 
 @metric(
@@ -358,12 +357,10 @@ def scope_miss(rows: Any) -> Values:
     for row, (query, stated) in enumerate(zip(rows.query_ids, rows.column("scope"), strict=True)):
         chosen = chosen_folders(stated) if isinstance(stated, str) and query in gold else None
         if chosen is not None:
-            pairs = [(own, *of) for own in chosen for of in gold[query]]
-            holds = any(
+            miss[row] = not any(
                 of.startswith(own) or (not is_file and own.startswith(of))
-                for own, of, is_file in pairs
-            )
-            miss[row] = float(not holds)
+                for own in chosen for of, is_file in gold[query]
+            )  # fmt: skip
     return miss
 
 

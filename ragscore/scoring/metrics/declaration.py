@@ -138,8 +138,7 @@ class Metric:
 
     def scaled(self) -> "Metric":
         """Return the metric of values that were divided by its scale."""
-        low, high = self.bounds
-        return replace(self, bounds=(low / self.scale, high / self.scale))
+        return replace(self, bounds=(self.bounds[0] / self.scale, self.bounds[1] / self.scale))
 
     @property
     def is_unit(self) -> bool:

@@ -50,11 +50,8 @@ class MatchedHits:
     def up_to(self, k: int | None) -> "MatchedHits":
         """Return the same of hits up to rank k, selected once for all metrics at this k."""
         if k is not None and k not in self.made:
-            at = np.flatnonzero(self.rank <= k)
-            arrays = {
-                name: getattr(self, name)[at] for name in "row rank grade gain n_found".split()
-            }
-            self.made[k] = replace(self, **arrays, k=k)
+            at, names = np.flatnonzero(self.rank <= k), "row rank grade gain n_found".split()
+            self.made[k] = replace(self, k=k, **{name: getattr(self, name)[at] for name in names})
         return self if k is None else self.made[k]
 
     def score(self, label: Label) -> Values:
