@@ -112,9 +112,9 @@ class Golden(GoldenVerbs):
         for item in fields(self):
             frame = getattr(self, item.name)
             if len(frame) and "query_id" in frame and item.name != "queries":
-                known = is_among(frame["query_id"], self.queries["query_id"])
                 refuse_rows(
-                    frame["query_id"], ~known, item.name,
+                    frame["query_id"], ~is_among(frame["query_id"], self.queries["query_id"]),
+                    item.name,
                     "ids of the queries frame; `golden.select` takes a part of a golden set",
                 )  # fmt: skip
         targets = self.targets
@@ -315,8 +315,10 @@ class Results(ResultsVerbs):
             check_type(part, Results, "parts")
         frames: dict[str, Any] = {}
         for item in fields(cls):
-            all_ = [frame for part in parts if (frame := getattr(part, item.name)) is not None]
-            found = [one for one in all_ if len(one) or item.name in ("runs", "responses")]
+            found = [
+                frame for part in parts if (frame := getattr(part, item.name)) is not None
+                and (len(frame) or item.name in ("runs", "responses"))
+            ]  # fmt: skip
             if found:
                 frames[item.name] = pd.concat(found, ignore_index=True)
         if "mapping" in frames:

@@ -99,12 +99,13 @@ def query_parts(golden: Any) -> pd.DataFrame:
     is_folder = tags["kind"].eq("folder").to_numpy(dtype=bool)
     expected = [name for name in ("answerable", "reference_answer") if name in queries]
     labels = {"queries": queries[["query_id", "query", *expected]], "tags": tags[is_folder]}
-    notes = {"queries": queries.drop(columns=expected), "tags": tags[~is_folder]}
     ids, texts = golden.queries["query_id"], golden.queries["query"].fillna("")
     parts = {
         "text": texts.map(short_hash).set_axis(pd.Index(ids)),
         "labels": hashes_by_query(ids, content | labels),
-        "notes": hashes_by_query(ids, notes),
+        "notes": hashes_by_query(
+            ids, {"queries": queries.drop(columns=expected), "tags": tags[~is_folder]}
+        ),
     }
     return pd.DataFrame(parts).rename_axis("query_id")
 

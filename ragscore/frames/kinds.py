@@ -409,10 +409,10 @@ def _as_times(column: pd.Series, dtype: str, kind: str) -> pd.Series:
 
 def _as_flags(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     """Return flags; 0 and 1 are some, too."""
-    is_bad = column.notna() & ~column.map(
+    is_flag = column.map(
         lambda one: isinstance(one, (int, float, np.generic)) and one in (0, 1)
-    ).astype(bool)
-    refuse_rows(column, is_bad.to_numpy(dtype=bool), kind, "true or false")
+    ).to_numpy(dtype=bool)
+    refuse_rows(column, ~is_flag & column.notna().to_numpy(), kind, "true or false")
     return column.map(bool, na_action="ignore").astype(dtype)  # type: ignore[call-overload]
 
 

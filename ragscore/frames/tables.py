@@ -256,8 +256,10 @@ class Display(ABC):
 
     def _repr_html_(self) -> str:
         title, *rest = self._parts()
-        text = f'<p class="rs-title rs-{self._tint()}"><b>{html_text(title)}</b></p>{html_of(rest)}'
-        return f'{HEAD}<div class="rs-display">{text}</div>'
+        return (
+            f'{HEAD}<div class="rs-display"><p class="rs-title rs-{self._tint()}">'
+            f"<b>{html_text(title)}</b></p>{html_of(rest)}</div>"
+        )
 
     def to_markdown(self) -> str:
         """Return what the object shows as Markdown."""
@@ -430,8 +432,7 @@ def reload(report: type[Any], text: str, allowed: str = ALLOWED) -> Any:
 
 def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return rows as JSON writes them: None for missing values, times as ISO text."""
-    texts = frame.select_dtypes("datetimetz").astype("str")
-    values = frame.assign(**texts).astype("object")
+    values = frame.assign(**frame.select_dtypes("datetimetz").astype("str")).astype("object")
     return records_of(values.replace({math.inf: "Infinity", -math.inf: "-Infinity"}))
 
 

@@ -357,10 +357,9 @@ def _missing_notes(scores: pd.DataFrame) -> Iterator[str]:
 
 def _reference_notes(told: pd.DataFrame, rows: Rows) -> Iterator[str]:
     """Say in which runs every answer is the reference; `told` is how far each agrees with it."""
-    n = told["run_id"].value_counts(sort=False)
-    n_known = int(REFERENCE.of_queries(rows.golden, "").sum())
+    n, n_all = told["run_id"].value_counts(sort=False), REFERENCE.of_queries(rows.golden, "").sum()
     differ = told.loc[(told.iloc[:, 1] < 1).to_numpy(), "run_id"]
-    alike = n.index[(n >= np.clip(n_known, 5, SURE)) & ~n.index.isin(differ)]
+    alike = n.index[(n >= np.clip(n_all, 5, SURE)) & ~n.index.isin(differ)]
     read = ", ".join(map(repr, rows.results.mapping.query("role == 'answer'")["column"]))
     if len(alike):
         yield (
