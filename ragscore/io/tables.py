@@ -557,6 +557,8 @@ def stored(
     A score with an error has no value, whatever number stands beside it.
     """
     number, verdict = (None, None) if about.get("error") is not None else score_of(value)
+    if number is not None and verdict is not None:  # a flag, or a word that stands for one
+        about = {"lowest": 0.0, "highest": 1.0} | about
     verdict = about.pop("verdict", None) or verdict
     return {"metric": our_name(metric, same), "value": number, "verdict": verdict, **about}
 
