@@ -134,20 +134,6 @@ def _write_part(draft: Draft, pieces: list[Results]) -> None:
             files.append(None)
 
 
-def cut_texts(draft: Draft, text: int | None) -> None:
-    """Write the hits anew with their texts cut, once they have been scored."""
-    if text is None:
-        return
-    run, whole = draft.as_run({}), draft.files.pop("hits", [])
-    for part, entry in enumerate(whole):
-        table = read_table(run, "hits", part)
-        if entry is None or table is None:
-            draft.files.setdefault("hits", []).append(None)
-        else:
-            write_table(draft, "hits", cut(table.to_pandas(), text))
-            draft.place.remove(f"{draft.folder}/{entry.name}")
-
-
 def write_table(draft: Draft, kind: str, rows: pd.DataFrame) -> None:
     """Write the file of a table, or of its next part."""
     rows = rows.assign(run_id=categorical(np.zeros(len(rows), np.int8), [draft.run_id]))
