@@ -15,7 +15,7 @@ from servers import Server
 import ragscore as rs
 from ragscore.analysis.comparison.gate import Gate
 from ragscore.cli import main
-from ragscore.cli.commands import about_baseline
+from ragscore.cli.files import about_baseline
 from tests.messages import says
 
 ROOT = Path(__file__).parents[2]
