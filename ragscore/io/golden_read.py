@@ -119,10 +119,7 @@ def golden_of(
             allowed="ids must be unique",
         )
     records["targets"] = with_levels(records["targets"])
-    frames = {
-        name: from_records(records[name], name).drop_duplicates(ignore_index=True)
-        for name in FRAMES
-    }
+    frames = {name: from_records(records[name], name) for name in FRAMES}
     check_groups(frames["queries"], frames["targets"], first, problems)
     if catalogue is not None:
         check_catalogue(frames["targets"], catalogue, problems)
@@ -173,7 +170,10 @@ def read_row(
     known = KNOWN_FIELDS if "id" in row.values else KNOWN_FIELDS | {"query_id"}
     own = {name: one for name, one in fields.values.items() if name not in known}
     record |= {f"x_{name}": _plain(one) for name, one in own.items()}
-    return {name: [{"query_id": query_id} | one for one in rows] for name, rows in parts.items()}
+    once = {name: {tuple(row.items()): row for row in rows} for name, rows in parts.items()}
+    return {
+        name: [{"query_id": query_id} | row for row in rows.values()] for name, rows in once.items()
+    }
 
 
 def _checks(fields: FieldReader) -> list[dict[str, Any]]:

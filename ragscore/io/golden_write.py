@@ -5,6 +5,7 @@ Its rows say `answerable` where their expectations don't imply it.
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from ragscore.io.golden_read import (
     golden_of,
 )
 from ragscore.io.source import Problems, Row, YamlDate, YamlFloat, YamlInt
-from ragscore.io.values import by_query, nested_of, row_dicts
+from ragscore.io.values import by_query, nested_of, refuse_taken, row_dicts
 
 HEADER = """\
 # Golden questions: a list of mappings; `id` and `query` are required.
@@ -133,13 +134,7 @@ def _dump(value: Any, flow: bool | None) -> str:
 
 def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
     """Return a query as a row of our golden file, without `answerable`."""
-    extra = _own(query)
-    if taken := sorted(extra.keys() & KNOWN_FIELDS):
-        raise DataError(
-            f"x_{taken[0]} would be read as {taken[0]}",
-            field="queries",
-            allowed="a name that no field has",
-        )
+    refuse_taken(query, KNOWN_FIELDS, "queries")
     targets, checks, tags = parts["targets"], parts["checks"], parts["tags"]
     chunks = [one for one in targets if one["level"] == "chunk" and "chunker_version" in one]
     versions = {one["chunker_version"] for one in chunks}
@@ -168,7 +163,15 @@ def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
     for name, kind in TAG_FIELDS.items():
         row[name] = [one["value"] for one in tags if one["kind"] == kind]
     said = {name: row[name] for name in FIELD_ORDER if row.get(name) not in (None, [], {})}
-    return said | extra
+    return said | _own(query)
+
+
+def written_rows(golden: Golden) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield each query, and its row of our golden file without `answerable`."""
+    parts = {name: by_query(getattr(golden, name)) for name in FRAMES if name != "queries"}
+    for query in row_dicts(golden.queries):
+        query_id = query["query_id"]
+        yield query, row_of(query, {name: of.get(query_id, []) for name, of in parts.items()})
 
 
 def _check(check: dict[str, Any]) -> Any:
@@ -267,11 +270,7 @@ def golden_rows(golden: Golden, path: str | Path) -> tuple[Rows, Golden]:
     starts = targets.loc[targets["level"] == "chunk"].get("start", pd.Series(dtype="Int64"))
     if n := int(starts.notna().sum()):
         warn(f"{path} has no place for the spans of {plural(n, 'chunk')}: resolve them again")
-    parts = {name: by_query(getattr(golden, name)) for name in FRAMES if name != "queries"}
-    rows = [
-        row_of(query, {name: groups.get(query["query_id"], []) for name, groups in parts.items()})
-        for query in row_dicts(golden.queries)
-    ]
+    rows = [row for _, row in written_rows(golden)]
     read = golden_of(
         [Row(row, number) for number, row in enumerate(rows, 1)],
         Problems(path, strict=True),
