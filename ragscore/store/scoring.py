@@ -91,7 +91,7 @@ def kept_of(found: StoredScores, request: Request) -> Kept:
     """Return scores with columns of your own, their summary, and what is kept of each scoring."""
     made_by, golden, scores = found.settings().iloc[0], request.golden, found.scores
     policies = request.policies
-    scoring = {name: str(made_by[name])
+    scoring: dict[str, Any] = {name: str(made_by[name])
                for name in ("level", "left_out", "chunker_version_match", "rule")} | {
         "n_expected": len(golden.queries), "golden_hash": golden.golden_hash,
         "match": policies.match, "policies": asdict(policies),
