@@ -57,7 +57,6 @@ from ragscore.golden.requirements import read_source, supported_metrics
 from ragscore.golden.sheet import LEVELS, STATES, filled, golden_to_label, label_sheet
 from ragscore.golden.validate import validate
 from ragscore.io.files import read_parquet, write_text
-from ragscore.scoring.summary import metric_columns
 
 # First line of the comment, by which the next build finds and replaces it.
 MARK = "<!-- ragscore gate -->"
@@ -200,9 +199,8 @@ def gate_command(args: argparse.Namespace) -> int:
     allowed = losses(args)
     # By the default metrics, to know the primary ones; the gate's own are scored when asked for.
     ev, baseline, candidate = evaluation_of_pair(args)
-    names = dict.fromkeys([*metric_columns(ev.scores), *map(scored_by, allowed)])
-    scores, _ = ev._scored(list(names))
-    cmp = ev._compared(baseline, candidate, scores, **allowances(args))
+    ev = ev._with_scored(map(scored_by, allowed))
+    cmp = ev._compared(baseline, candidate, **allowances(args))
     found = cmp.gate(**given(args, gate) | {"max_drop": allowed or None})
     about = about_baseline(
         ev.results, baseline, None if args.golden == NO_GOLDEN else ev.golden,

@@ -122,6 +122,8 @@ def test_a_judge_gives_one_row_a_verdict_and_the_scores_are_of_them(asked, serve
     judged = judge((results, golden), list(JUDGES), server)
     for place, expected in VERDICTS.items():
         assert rows(judged, *place) == pytest.approx(expected), place
+    of_q1 = judged.judgments.query("query_id == 'q1' and criterion == 'judge_groundedness'")
+    assert of_q1["item_text"].dropna().tolist() == ["Paris is in France.", "It is large."]
     found = rs.score(judged.results, golden, list(SCORES))[list(SCORES)]
     assert_frame_equal(found.reset_index(drop=True), pd.DataFrame(SCORES, dtype=float))
 

@@ -82,7 +82,7 @@ HITS = st.lists(
     TEXT.filter(lambda name: name.strip("\0")),
 )
 @settings(
-    max_examples=EXAMPLES,
+    max_examples=-(-EXAMPLES // 2),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

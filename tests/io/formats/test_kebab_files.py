@@ -200,7 +200,9 @@ def wrong(checked):
     return [tuple(row) for row in rows[keys].itertuples(index=False)]
 
 
-@pytest.mark.parametrize("uses_schema", [False, pytest.param(True, marks=needs_shared)])
+@pytest.mark.parametrize(
+    "uses_schema", [False, pytest.param(True, marks=[needs_shared, pytest.mark.slow])]
+)
 def test_a_stored_aggregate_that_is_wrong_is_found(database, write_golden, uses_schema):
     schema = (SHARED / "V001__init.sql").read_text(encoding="utf-8") if uses_schema else SCHEMA
     golden = write_golden(THREE_QUERIES)
