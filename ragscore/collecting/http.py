@@ -138,7 +138,6 @@ PARTS: dict[str, Collection[str] | None] = {
 def chatbot(url: str) -> EndpointMapping:
     """Return the mapping of the chatbot framework's ask endpoint with its debug reply."""
     parts = checked_address(url, "url", KEY_PLACES)
-    chunk = {name: name for name in ("rank", "chunk_id", "text", "score_vector", "score_lexical")}
     return EndpointMapping(
         url=url if parts.path.strip("/") else urlunsplit(parts._replace(path=ASK)),
         params={"debug": "true"},
@@ -147,7 +146,10 @@ def chatbot(url: str) -> EndpointMapping:
         response={
             "answer": "answer",
             "hits": "debug.retrieved_chunks",
-            "hit": chunk | {"path": "rel_path", "heading": "heading_path", "score": "score_final"},
+            "hit": {
+                **{one: one for one in "rank chunk_id text score_vector score_lexical".split()},
+                **{"path": "rel_path", "heading": "heading_path", "score": "score_final"},
+            },
             "citations": "references",
             "citation": {"path": "rel_path", "heading": "heading_path"},
             "refused": "abstained",
@@ -281,8 +283,8 @@ def http_system(mapping: EndpointMapping, name: str | None = None) -> System:
     with packages_of("collect", field="system"):
         import httpx
     address = httpx.URL(mapping.url)
-    own = httpx.QueryParams(_filled(mapping.params, "params"))
-    url = address.copy_with(params=own.merge(address.params), fragment=None)
+    params = httpx.QueryParams(_filled(mapping.params, "params")).merge(address.params)
+    url = address.copy_with(params=params, fragment=None)
     client = httpx.Client(
         headers=_filled(mapping.headers, "headers"), follow_redirects=False, verify=tls()
     )
@@ -336,8 +338,8 @@ def _content(response: "httpx.Response", content: bytes, redactor: Redactor) -> 
     shown = redactor.excerpt(content.decode("utf-8", "replace"), SHOWN)
     if not response.is_success:
         if response.has_redirect_location:
-            there = redactor.excerpt(response.headers["location"], SHOWN)
-            shown = f"a redirect to {there}, which is not followed"
+            shown = redactor.excerpt(response.headers["location"], SHOWN)
+            shown = f"a redirect to {shown}, which is not followed"
         raise AskError(
             f"HTTP {response.status_code}: {shown}",
             again=response.status_code in RETRY_STATUS,
