@@ -40,7 +40,7 @@ from ragscore.scoring.readings import HARNESSES, Reading, find_reading
 from ragscore.scoring.refusals import unstated_text
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import Rule
-from ragscore.scoring.score import Asked, asked_of, scored
+from ragscore.scoring.score import Asked, asked_of, labels_of, scores_of
 from ragscore.scoring.stored import (
     deciding_of,
     golden_of,
@@ -404,7 +404,9 @@ class Evaluation(EvaluationVerbs, Display):
         golden, of_hits = reading._golden(self.golden)
         lists = self._policies.lists(self.results)
         level = Level.of(lists, of_hits, self._level)
-        return Rows(lists, golden, level, of_hits, self._rule, reading)
+        rows = Rows(lists, golden, level, of_hits, self._rule, reading)
+        rows.seen = self.results.hits
+        return rows
 
     @property
     def _is_of_harness(self) -> bool:
@@ -1112,8 +1114,8 @@ class Evaluation(EvaluationVerbs, Display):
         from ragscore.analysis.comparison.align import clusters_text
 
         golden = self.golden
-        sizes = self.scores.groupby(["run_id", "state"], observed=True).size().reset_index(name="n")
-        counted = sorted(sizes.astype({"run_id": "str", "state": "str"}).to_numpy().tolist())
+        sizes = self.scores.groupby(["run_id", "state"], observed=True).size()
+        counted = sorted((str(run), str(own), n) for (run, own), n in sizes.items())
         told = {
             text: [f"{run} {n}" for run, own, n in counted if own == state]
             for state, text in (_STATES | {"missing": _MISSING[self._policies.missing]}).items()
@@ -1197,12 +1199,9 @@ class Evaluation(EvaluationVerbs, Display):
             return add_columns(
                 self.scores, scores[is_own].reset_index(), lacking, partial=True
             ), names
-        own = {one.name: one for one in self._declared.own}
-        asked = [own.get(self._declared.parse(name).metric.name, name) for name in lacking]
-        more = scored(
-            self.results, self.golden, asked, rule=self._rule, profile=self._profile,
-            policies=replace(self._policies, match=self._level),
-        ).scores.reset_index()  # fmt: skip
+        rows = self._rows
+        labels = labels_of(rows.results, rows.golden, lacking, rows.reading, self._declared)
+        more = scores_of(rows, labels, self._policies).reset_index()
         return add_columns(self.scores, more, lacking, partial=True), names
 
     def _named(self, metric: str) -> str:

@@ -200,9 +200,9 @@ def _of_first(ev: Any, names: pd.Series) -> Results:
 
 def average_names(runs: pd.DataFrame, run_ids: pd.Series) -> pd.Series:
     """Return what each run is called once repeats are averaged: its system, or itself."""
-    if not {"system", "repeat"} <= set(runs.columns):
+    repeats = runs.dropna(subset=["system", "repeat"]) if {"system", "repeat"} <= {*runs} else ()
+    if not len(repeats):
         return run_ids
-    repeats = runs[runs["repeat"].notna() & runs["system"].notna()]
     systems = _systems_of(repeats, run_ids.unique())
     systems = systems[systems.map(systems.value_counts()) > 1]
     others = set(run_ids) - set(systems.index)
