@@ -51,7 +51,6 @@ from ragscore.scoring.summary import (
     add_columns,
     metric_columns,
     summarize,
-    with_saved,
 )
 from ragscore.scoring.turns import with_turns
 
@@ -291,14 +290,12 @@ def evaluate_stored(
         )  # fmt: skip
     golden = replace(golden) if isinstance(golden, Golden) else load_golden(golden)
     given = Policies.of(policies, find_reading(profile).policies)
-    found = store._scored(
-        golden, metrics, store._with_rows(runs), client=client, rule=rule,
-        profile=find_reading(profile), policies=given,
+    found = store._evaluated(
+        golden, metrics, runs, client=client, rule=rule, profile=find_reading(profile),
+        policies=given,
     )  # fmt: skip
-    settings = found.settings()
+    scores, settings, declared = found.scores, found.settings(), found.table
     run_ids = settings["run_id"].astype("str").tolist()
-    own, declared = store._saved_columns(run_ids, found.table, settings)
-    scores = found.scores if own is None else with_saved(found.scores, own)
     golden = store._with_turns(golden, run_ids[0])
     saved = settings["primary"].unique().tolist()  # of all runs the same, if they were scored
     names = saved[0].split(", ") if len(saved) == 1 and saved[0] else []

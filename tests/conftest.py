@@ -39,6 +39,9 @@ def times(small: int) -> int:
 
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Servers of tests speak no TLS: a client need not read the machine's certificates, 30 ms each.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 
 # A shell starts what runs in the background with Ctrl-C ignored, and tests press it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -58,8 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if hasattr(item, "output_timeout"):
             item.output_timeout = 60
-            if item.path.name != "01_compare_runs.ipynb":  # the others take half a minute each
-                item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.slow)
     # Workers take whole files, in this order: those that hold one for long come first.
     items.sort(key=lambda item: item.path.suffix != ".ipynb" and item.path.name not in LONG)
 

@@ -136,6 +136,7 @@ def words_by_hand() -> int:
     return sum(len(re.findall(r"\w[\w'-]*", made.sub("", text))) for text in texts)
 
 
+@pytest.mark.slow
 def test_tests_manual_and_face_have_not_grown():
     found = {
         "modules": len(MODULES),

@@ -52,15 +52,9 @@ from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.frames.errors import plural
 from ragscore.frames.escaping import markdown_line
 from ragscore.frames.tables import Table
+from ragscore.golden.labels import add_labels
 from ragscore.golden.requirements import read_source, supported_metrics
-from ragscore.golden.sheet import (
-    LEVELS,
-    STATES,
-    add_labels,
-    filled,
-    golden_to_label,
-    label_sheet,
-)
+from ragscore.golden.sheet import LEVELS, STATES, filled, golden_to_label, label_sheet
 from ragscore.golden.validate import validate
 from ragscore.io.files import read_parquet, write_text
 
@@ -157,7 +151,10 @@ def compare_command(args: argparse.Namespace) -> None:
     limit = None if args.all or args.profile else LISTED
     say(cmp.to_json() if args.json else cmp.to_markdown(limit), end="\n" if args.json else "")
     if args.write_report:
-        file = write_text(_folder(args, candidate) / "report.md", cmp.to_markdown())
+        named = Path(args.candidate or args.baseline)
+        place = named if named.exists() else args.store.path(candidate)
+        folder = place.parent if place.is_file() else place
+        file = write_text(folder / "report.md", cmp.to_markdown())
         say(f"ragscore: wrote {file}", file=sys.stderr)
 
 
@@ -218,13 +215,6 @@ def gate_command(args: argparse.Namespace) -> int:
         end="" if args.markdown else "\n",
     )
     return found.exit_status
-
-
-def _folder(args: argparse.Namespace, candidate: str) -> Path:
-    """Return the folder of the candidate, given as a file, a folder or a name in the store."""
-    given = Path(args.candidate or args.baseline)
-    place = given if given.exists() else args.store.path(candidate)
-    return place.parent if place.is_file() else place
 
 
 @command(

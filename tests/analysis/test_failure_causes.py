@@ -12,14 +12,14 @@ from ragscore.analysis.failure_causes import failures
 from ragscore.analysis.refusals import refusals
 from tests.messages import refused
 
-__all__ = ["load", "pytestmark"]  # a fixture, and what its golden set and runs warn of
+__all__ = ["pytestmark"]  # what the golden set and its runs warn of
 
 
 def classes(causes):
     return causes.set_index("query_id")["cause"]
 
 
-def test_hit_and_answer_name_the_fault(load):
+def test_hit_and_answer_name_the_fault():
     scores, golden, results = load(RUN, k=3)
     assert classes(failures(scores, golden).per_query).to_dict() == {
         "a1": "right", "a2": "generation fault", "a3": "memory", "a4": "retrieval fault",
@@ -35,7 +35,7 @@ def test_hit_and_answer_name_the_fault(load):
     assert set(failures(scores, golden).table["hit_by"]) == {"hit@5"}
 
 
-def test_shares_are_of_the_answers_that_were_classified(load):
+def test_shares_are_of_the_answers_that_were_classified():
     more = [asked("a5", None, "d", 0.6), asked("a6", None, "x", 0.6), asked("a7", "yes", "d", 0.9)]
     scores, golden, _ = load([*RUN[:4], *more])
     table = failures(scores, golden).table.set_index("cause")
@@ -48,7 +48,7 @@ def test_shares_are_of_the_answers_that_were_classified(load):
     assert table.loc["missing", ["n", "n_total"]].tolist() == [5, 12]
 
 
-def test_right_refusals_are_shares_of_what_should_be_refused_as_in_refusals(load):
+def test_right_refusals_are_shares_of_what_should_be_refused_as_in_refusals():
     of, names = load(RUN)[:2], ["right refusal", "unsupported answer"]
     causes = failures(*of).table.set_index("cause").loc[names, ["n", "n_total", "share"]]
     assert causes[["n", "n_total"]].to_numpy().tolist() == [[1, 3], [2, 3]]
@@ -64,13 +64,13 @@ def test_right_refusals_are_shares_of_what_should_be_refused_as_in_refusals(load
         ({"answer_checks": np.nan}, "hit@5", "right", ["answers", "right"]),
     ],
 )
-def test_what_says_hit_must_be_zero_or_one(load, columns, hit, field, named):
+def test_what_says_hit_must_be_zero_or_one(columns, hit, field, named):
     scores, golden, _ = load(RUN)
     with refused(*named, field=field):
         failures(scores.assign(**columns), golden, hit=hit)
 
 
-def test_transitions_lead_from_class_to_class_with_their_questions(load):
+def test_transitions_lead_from_class_to_class_with_their_questions():
     better = [asked("a1", "yes", "d", 0.9), asked("a2", "yes", "d", 0.8),
               asked("a4", "no", "d", 0.2), asked("r1", None, "x", 0.1)]  # fmt: skip
     found = failures(*load(RUN, better)[:2])
@@ -85,7 +85,7 @@ def test_transitions_lead_from_class_to_class_with_their_questions(load):
         found.transitions("A", "C")
 
 
-def test_repeats_of_a_system_are_one_row_whose_intervals_count_queries(load):
+def test_repeats_of_a_system_are_one_row_whose_intervals_count_queries():
     scores, golden, _ = load(RUN, RUN)
     alone, repeats = load(RUN)[0], {"system": ["A", "B"]}
     for kind, column in ((failures, "cause"), (refusals, "decision")):

@@ -146,14 +146,15 @@ def test_what_cannot_be_ranked_is_refused(scores, asked, field, named):
 
 @pytest.fixture(scope="module")
 def robust():
-    results = rs.load_results(str(ROBUST / "input.*.gz"), ties="trec")
+    files = sorted(ROBUST.glob("input.*.gz"))[::2]
+    results = rs.load_results(files, ties="trec")
     golden = rs.load_golden(ROBUST / "robust03_qrels.txt.gz")
     return rs.score(results, golden, ["map@1000", "precision@10"], missing="zero")
 
 
 @needs_robust
 @pytest.mark.parametrize("metric", ["map@1000", "precision@10"])
-def test_eight_trec_runs_are_ordered_and_told_apart_as_tukeys_test_finds(robust, metric):
+def test_four_trec_runs_are_ordered_and_told_apart_as_tukeys_test_finds(robust, metric):
     board = leaderboard(robust, metrics=[metric])
     rows = robust.reset_index().pivot(index="query_id", columns="run_id", values=metric)
     assert board._run_ids == rows.mean().sort_values(ascending=False).index.tolist()

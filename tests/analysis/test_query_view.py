@@ -86,8 +86,10 @@ def test_calls_stand_above_with_what_each_found_first_and_repeated(four):
     places = view.targets.set_index("target_id")["run"]
     assert places[["t", "b"]].tolist() == [5, 2] and pd.isna(places["w"])
     text = repr(view)
+    says(text, "call 1", "first to find b")
     says(text, "call 2", "search", "why so?", "20 ms", "2 hits", 1)
     says(text, "call 3", "timed out")
+    assert text.count("first to find") == 2
 
 
 def test_a_call_finds_relevant_targets_only(four):

@@ -5,7 +5,6 @@ The 2 × 2, quality beside coverage, and what a threshold on the top score would
 
 import numpy as np
 import pytest
-from conftest import answer, hit, record
 from scipy.stats import binomtest
 
 import ragscore as rs
@@ -26,38 +25,32 @@ GOLDEN = [
 ]
 
 
-def hits_of(doc, score, kind="cosine"):
-    return [hit("c", doc, 1, retrieval={"fusion_score": score}, score_kind=kind)] if doc else []
-
-
-def asked(query_id, text, doc, score, kind="cosine", **more):
+def asked(query_id, text, doc, score):
     """A response that hit if its document is d; no text: it refused."""
-    return record(
-        query_id,
-        hits_of(doc, score, kind),
-        answer=answer(text or "I can't say.", grounded=text is not None),
-        **more,
-    )
+    answer = {"answer": text or "I can't say.", "refused": text is None}
+    hits = {"doc_id": [doc], "score": [score]} if doc else {"doc_id": []}
+    return {"query_id": query_id, **answer, **hits}
 
 
 RUN = [
     asked("a1", "yes", "d", 0.9), asked("a2", "no", "d", 0.8), asked("a3", "yes", "x", 0.7),
     asked("a4", "no", "x", 0.2), asked("a5", None, "d", 0.6),
-    asked("a6", "so", "d", 0.5), record("a7", [], error="boom"),
+    asked("a6", "so", "d", 0.5), {"query_id": "a7", "doc_id": [], "error": "boom"},
     asked("r1", None, "x", 0.1), asked("r2", "maybe", "x", 0.3), asked("r3", "sure", "x", 0.75),
     asked("u", "yes", "x", 0.4),
 ]  # fmt: skip
 
 
-@pytest.fixture
-def load(loaded):
+METRICS = ["hit@1", "hit@5", "answer_checks", "refusal_correct", "false_refusal", "empty"]
+
+
+def load(*runs, metrics=METRICS, k=10, kinds="cosine"):
     """Scores, golden set and results of runs A, B and C, given as their records."""
-
-    def load(*runs, metrics=None, **described):
-        results, golden = loaded(GOLDEN, dict(zip("ABC", runs, strict=False)), **described)
-        return rs.score(results, golden, metrics), golden, results
-
-    return load
+    named = zip("ABC", runs, strict=False)
+    results = rs.load_results([one | {"run_id": run} for run, own in named for one in own])
+    results.runs["k"], results.hits["score_kind"] = k, kinds
+    golden = rs.load_golden(GOLDEN)
+    return rs.score(results, golden, metrics), golden, results
 
 
 # an unlabelled question and missing rows are meant
@@ -67,8 +60,8 @@ pytestmark = pytest.mark.filterwarnings(
 )  # fmt: skip
 
 
-@pytest.fixture
-def scored(load):
+@pytest.fixture(scope="module")
+def scored():
     return load(RUN)[:2]
 
 
@@ -91,8 +84,8 @@ def test_the_two_by_two_has_the_shares_of_each_kind_of_question(scored):
     assert set(table["right_by"]) == {"answer_checks ≥ 1"}
 
 
-def test_every_row_has_one_decision(load):
-    scores, golden, _ = load(RUN, [record("a1", []), record("elsewhere", [])])
+def test_every_row_has_one_decision():
+    scores, golden, _ = load(RUN, [{"query_id": one, "doc_id": []} for one in ("a1", "elsewhere")])
     decisions = refusals(scores, golden).decisions
     assert len(decisions) == len(scores)
     second = decisions[decisions["run_id"] == "B"].set_index("query_id")["decision"]
@@ -100,7 +93,7 @@ def test_every_row_has_one_decision(load):
     assert (second.drop(["a1", "elsewhere"]) == "missing").all()
 
 
-def test_without_a_metric_of_the_answers_they_are_unchecked(load):
+def test_without_a_metric_of_the_answers_they_are_unchecked():
     scores, golden, _ = load(RUN, metrics=["refusal_correct", "false_refusal"])
     assert decision_counts(refusals(scores, golden).table)["unchecked answer"] == (5, 5)
 
@@ -117,7 +110,7 @@ def test_what_is_right_is_a_judges_four_or_any_column_above_a_threshold(scored, 
     assert found[["a2", "a6", "a4"]].tolist() == [wrong, wrong, "unchecked answer"]
 
 
-def test_a_metric_that_only_one_run_has_does_not_judge_both(load):
+def test_a_metric_that_only_one_run_has_does_not_judge_both():
     scores, golden, _ = load(RUN, RUN)
     only_a = scores.assign(judge_correctness=np.where(scores["run_id"] == "A", 5.0, np.nan))
     assert set(refusals(only_a, golden).table["right_by"]) == {"answer_checks ≥ 1"}
@@ -165,7 +158,7 @@ def test_a_refused_question_counts_as_zero_overall(
     assert ends == pytest.approx([wilson.low, wilson.high])
 
 
-def test_a_run_that_refuses_everything_has_no_quality_of_answers(load):
+def test_a_run_that_refuses_everything_has_no_quality_of_answers():
     scores, golden, _ = load([asked("a1", None, "d", 0.9)])
     row = refusals(scores, golden, "answer_checks").quality.iloc[0]
     assert np.isnan(row["answered"]) and row[["overall", "coverage"]].tolist() == [0, 0]
@@ -174,7 +167,7 @@ def test_a_run_that_refuses_everything_has_no_quality_of_answers(load):
 # What a threshold on the top score would change
 
 
-def test_a_threshold_refuses_answer_by_answer(load):
+def test_a_threshold_refuses_answer_by_answer():
     found = curves_of(*load(RUN))
     curve, area = found.curve, found.areas.iloc[0]
     # By score: a1 .9 right, a2 .8 wrong, r3 .75 unsupported, a3 .7 right, r2 .3 unsupported, a4 .2
@@ -197,34 +190,36 @@ def test_a_threshold_refuses_answer_by_answer(load):
     assert areas == pytest.approx([sum(risks) / 6, best, 4 / 6])
 
 
-NEAR, FAR = (
-    [hit("c", "d", rank, retrieval={"fusion_score": by * rank}, score_kind="l2")
-     for rank in (1, 2)]
-    for by in (0.1, 0.7)
-)  # fmt: skip
+NEAR, FAR = ({"doc_id": ["d", "d"], "score": [by, 2 * by]} for by in (0.1, 0.7))
 
 
 @pytest.mark.parametrize(
-    ("run", "expected"),
+    ("run", "kind", "expected"),
     [
         # equal scores are refused together
         ([asked("a1", "yes", "d", 0.5), asked("a2", "no", "d", 0.5), asked("a3", "yes", "d", 0.9)],
-         [["higher", -np.inf, 3, 1 / 3], ["higher", 0.9, 1, 0]]),
+         "cosine", [["higher", -np.inf, 3, 1 / 3], ["higher", 0.9, 1, 0]]),
         # a question without hits is refused at any threshold
         ([asked("a1", "yes", "d", 0.5), asked("a2", "no", None, 0)],
-         [["higher", -np.inf, 2, 0.5], ["higher", 0.5, 1, 0]]),
+         "cosine", [["higher", -np.inf, 2, 0.5], ["higher", 0.5, 1, 0]]),
         # a distance is better the smaller it is
-        ([record("a1", NEAR, answer=answer("yes")), record("a2", FAR, answer=answer("no"))],
-         [["lower", np.inf, 2, 0.5], ["lower", 0.1, 1, 0]]),
+        ([asked("a1", "yes", "d", 0) | NEAR, asked("a2", "no", "d", 0) | FAR],
+         "l2", [["lower", np.inf, 2, 0.5], ["lower", 0.1, 1, 0]]),
     ],
 )  # fmt: skip
-def test_a_threshold_goes_by_the_top_score(load, run, expected):
-    curve = curves_of(*load(run)).curve
+def test_a_threshold_goes_by_the_top_score(run, kind, expected):
+    curve = curves_of(*load(run, kinds=kind)).curve
     found = curve[["better", "threshold", "n_answered", "risk"]].to_numpy().tolist()
     assert found == [[*row[:3], pytest.approx(row[3])] for row in expected]
 
 
-def test_a_threshold_may_take_the_place_of_the_runs_own_refusals(load):
+def test_one_question_of_each_kind_has_shares_of_one():
+    curve = curves_of(*load([asked("a1", "yes", "d", 0.5), asked("r1", "so", "x", 0.7)])).curve
+    shares = curve[["threshold", "over_refusal", "unsupported", "risk"]].to_numpy().tolist()
+    assert shares == [[-np.inf, 0, 1, 0.5], [0.7, 1, 1, 1]]
+
+
+def test_a_threshold_may_take_the_place_of_the_runs_own_refusals():
     of = load(RUN)
     curve = curves_of(*of, right="hit@1", refusals="replaced").curve
     # Known of all nine decided questions: a1, a2, a5, a6 hit; a3, a4 miss; r1 to r3 are never
@@ -236,10 +231,11 @@ def test_a_threshold_may_take_the_place_of_the_runs_own_refusals(load):
         curves_of(*of, refusals="replaced")
 
 
-def test_a_run_without_scores_or_with_several_kinds_has_no_curve_and_says_so(load):
-    no_score = [record("a1", [hit("c", "d", 1, retrieval={})], answer=answer("yes"))]
-    kinds = [asked("a1", "yes", "d", 0.9), asked("a2", "no", "d", 14.0, kind="bm25")]
-    scores, golden, results = load(RUN, no_score, kinds)
+def test_a_run_without_scores_or_with_several_kinds_has_no_curve_and_says_so():
+    no_score = [asked("a1", "yes", "d", None)]
+    two_kinds = [asked("a1", "yes", "d", 0.9), asked("a2", "no", "d", 14.0)]
+    kinds = ["cosine"] * 12 + ["bm25"]
+    scores, golden, results = load(RUN, no_score, two_kinds, kinds=kinds)
     with warned("B, C", "scores", "kinds"):
         found = curves_of(scores, golden, results)
     assert set(found.curve["run_id"]) == {"A"}

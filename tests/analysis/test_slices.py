@@ -77,6 +77,20 @@ def test_two_runs_are_compared_slice_by_slice():
     assert compared.overall["delta"].iloc[0] == pytest.approx(12 / 28)
 
 
+def test_queries_that_two_runs_answered_in_different_modes_are_left_out():
+    found = {"q0": ["d"], "q1": ["x"], "q2": ["d"]}
+    results = rs.load_results({"a": found, "b": found})
+    results.responses["mode"] = ["text", "text", "text", "text", "text", "vector"]
+    ev = rs.evaluate(results, {name: ["d"] for name in found}, ["hit@1"])
+    compared = ev.compare("a", "b").slices("mode")
+    assert compared.table[["mode", "n", "baseline"]].to_numpy().tolist() == [["text", 2, 0.5]]
+    assert compared.n_changed == 1 and "1 queries" in " ".join(compared.notes())
+    of_each = ev.slices("mode")[["run_id", "mode", "n"]].to_numpy().tolist()
+    assert of_each == [["a", "text", 3], ["b", "text", 2], ["b", "vector", 1]]
+    alone = ev.select(queries=["q2"]).compare("a", "b").slices("mode")
+    assert alone.table.empty and alone.n_changed == 1
+
+
 @pytest.mark.parametrize(
     ("by", "named"),
     [(["difficulty", "difficulty"], "difficulty"), ("x", "x"), ("mean", "mean")],

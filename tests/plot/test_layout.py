@@ -15,6 +15,7 @@ import ragscore as rs
 
 SLACK = 1.5  # pixels by which boxes may meet: a font's box is larger than its letters
 CLAIM = re.compile(r"better|worse|lead|best|fewer|best|told|risk from|higher|lower|significan")
+KINDS = ("summary", "heatmap of many", "tradeoff", "trend", "outcomes", "failures")
 NARROW = {"figure.figsize": (3.35, 2.4), "font.size": 8}
 
 
@@ -78,7 +79,12 @@ def outline(text):
     return Path(Affine2D().rotate_deg_around(*middle, angle).transform(corners))
 
 
-@pytest.mark.parametrize("name", PICTURES)
+def pictures(names):
+    """Each of these pictures as a case; a kind of layout is drawn quickly, its like are slow."""
+    return [pytest.param(one, marks=[] if one in KINDS else pytest.mark.slow) for one in names]
+
+
+@pytest.mark.parametrize("name", pictures(PICTURES))
 def test_ten_names_of_40_letters_fit_a_figure_of_usual_width_and_no_title_claims_anything(name):
     ax = PICTURES[name](world(2 if name in OF_TWO_RUNS else 10, "apart"))
     assert ax.figure.get_size_inches()[0] == 6.4
@@ -94,7 +100,7 @@ def test_ten_names_of_12_letters_fit_a_column_of_a_paper_in_any_style(name):
         assert [*faults(figure)] == []
 
 
-@pytest.mark.parametrize("name", [name for name in PICTURES if name not in OF_TWO_RUNS])
+@pytest.mark.parametrize("name", pictures([name for name in PICTURES if name not in OF_TWO_RUNS]))
 def test_one_run_is_named_and_needs_no_legend(name):
     figure = PICTURES[name](world(1)).figure
     assert [*faults(figure)] == []

@@ -19,6 +19,11 @@ def ev():
     return world(2).ev
 
 
+@pytest.fixture(scope="module")
+def by(ev):
+    return ev.summary(["hit@1", "mrr@10"], by="difficulty")
+
+
 def bars(ax):
     """Return label -> rows of low, mean, high of each error bar, from the top."""
     found = {}
@@ -138,6 +143,8 @@ def test_a_trade_off_has_medians_of_times_and_the_runs_that_no_other_beats(pair,
     assert places == {"a": pytest.approx([times[0], 1 / 3]), "b": pytest.approx([times[1], 2 / 3])}
     (line,) = [line for line in ax.lines if line.get_label() == "Pareto front"]
     assert line.get_xdata().tolist() == sorted(places[run][0] for run in front)
+    legend = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert sorted(legend) == ["Pareto front", "a", "b"]
 
 
 def lines_of(ax):
@@ -236,8 +243,9 @@ NONE = {"n": 0, "mean": np.nan}
     ],
     ids=range(13),
 )  # fmt: skip
-def test_frames_that_a_picture_cannot_draw_are_refused_with_what_to_pass(ev, draw, field, named):
-    by = ev.summary(["hit@1", "mrr@10"], by="difficulty")
+def test_frames_that_a_picture_cannot_draw_are_refused_with_what_to_pass(
+    ev, by, draw, field, named
+):
     with refused(*named, field=field):
         draw(ev, by)
 

@@ -102,14 +102,13 @@ def test_marks_say_which_run_is_best_and_if_that_is_sure():
 
 
 def test_a_printed_evaluation_shows_every_primary_metric_and_latency_in_a_hundred_columns(demo):
-    names = [f"{'a-name-of-letters-' * 3}"[:37] + f"-{n:02}" for n in range(10)]
+    names = [f"{'a-name-of-letters-' * 3}"[:37] + f"-{n:02}" for n in range(6)]
     part = demo.select("dense", demo.golden.queries["query_id"].head(30).tolist())
     kinds = {kind: getattr(part.results, kind) for kind in ("runs", "responses", "hits")}
     many = rs.Results.concat([
         rs.Results(**{kind: frame.assign(run_id=name) for kind, frame in kinds.items()})
         for name in names
     ])  # fmt: skip
-    assert len(demo.report().to_markdown().split()) <= 3_000, "a page is read in some minutes"
     for text in (repr(demo), repr(rs.evaluate(many, part.golden))):
         assert max(map(len, text.splitlines()[:10])) <= 100 and "more column" not in text
         assert "latency_" in text and "★ best; ≈ no sure difference from it (all" in text
@@ -118,12 +117,12 @@ def test_a_printed_evaluation_shows_every_primary_metric_and_latency_in_a_hundre
 # -- what is compared, and what is left out
 
 
-def test_runs_are_compared_in_order_of_time_or_with_one_baseline(write_golden, write_run):
-    files = [
-        write_run(name, RUN_A, created_at=f"2026-01-0{day}T00:00:00Z", config={"k": day})
-        for name, day in (("late", 3), ("early", 1), ("middle", 2))
-    ]
-    ev = rs.evaluate(rs.load_results(files), rs.load_golden(write_golden(THREE_QUERIES)), ["mrr"])
+def test_runs_are_compared_in_order_of_time_or_with_one_baseline():
+    days = {"late": 3, "early": 1, "middle": 2}
+    results = rs.load_results({name: {"q1": ["d1"], "q2": ["x"]} for name in days})
+    results.runs["created_at"] = [f"2026-01-0{day}" for day in days.values()]
+    results.runs["config"] = [json.dumps({"k": day}) for day in days.values()]
+    ev = rs.evaluate(results, {"q1": ["d1"], "q2": ["d2"]}, ["mrr"])
     for pairs, options in {
         "late against middle": {},
         "late against middle, early against middle": {"baseline": "middle"},

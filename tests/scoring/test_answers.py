@@ -8,7 +8,6 @@ from conftest import answer, hit, record
 
 import ragscore as rs
 from ragscore.frames.data import from_records
-from ragscore.frames.errors import unsaid
 from tests.messages import refused, warned
 
 
@@ -24,17 +23,14 @@ def scored(loaded):
 
 @pytest.fixture
 def each(loaded):
-    """Values of pairs of a query and what a run gave, each a run of its own; None for no value."""
+    """Values of pairs of a query and what the run gave for it; None for no value."""
 
     def score(pairs, labels, judgments=None, **how):
-        named = [(f"q{n}", *pair) for n, pair in enumerate(pairs)]
-        rows = [query | {"id": name} for name, query, _ in named]
-        runs = {name: [given | {"query_id": name}] for name, _, given in named}
-        with unsaid():  # a run was not asked the others' queries
-            results, golden = loaded(rows, runs, k=10)
-            scores = rs.score(replace(results, judgments=judgments), golden, labels, **how)
-        own = scores.loc[scores["run_id"].astype("str") == scores.index, labels]
-        return own.astype(object).where(own.notna(), None).to_numpy().tolist()
+        rows = [query | {"id": f"q{n}"} for n, (query, _) in enumerate(pairs)]
+        records = [given | {"query_id": f"q{n}"} for n, (_, given) in enumerate(pairs)]
+        results, golden = loaded(rows, {"r": records}, k=10)
+        found = rs.score(replace(results, judgments=judgments), golden, labels, **how)[labels]
+        return found.astype(object).where(found.notna(), None).to_numpy().tolist()
 
     return score
 
@@ -100,6 +96,7 @@ def test_citation_coverage_counts_grounded_answers_only(scored, given):
     assert scored(GOLD, [record("q", HITS, answer=given)], labels)[labels].isna().all(axis=None)
 
 
+@pytest.mark.filterwarnings("ignore:.*unlabelled")
 def test_the_four_ways_of_refusal(each):
     asked = [{"query": "?", "answerable": False}, GOLD[0], {"query": "?"}]
     said = [answer("no", grounded=False), answer("so"), None]
@@ -305,7 +302,7 @@ PASSES = [
 
 def test_a_query_passes_if_hits_and_answer_are_what_it_asks_for(each):
     points = {f"q{n}": value for n, (*_, value, _) in enumerate(PASSES) if value is not None}
-    judgments = pd.DataFrame({"query_id": [*points], "run_id": [*points], "value": points.values()})
+    judgments = pd.DataFrame({"query_id": [*points], "run_id": "r", "value": points.values()})
     judgments = judgments.assign(criterion="judge_correctness", item="")
     found = each([one[:2] for one in PASSES], ["found", "passed"], judgments, match="doc")
     assert found == [[*expected] for *_, expected in PASSES]

@@ -1,5 +1,6 @@
 """Stored judgments as columns: whole-answer values, RAGAS's formulas over parts, failures."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -23,10 +24,10 @@ def judgment(query, criterion, item, value, further=None):
 
 @pytest.fixture
 def judged(write_run):
-    """Results of three answered queries with these judgments; `more` is in every record."""
+    """Results of answered queries with these judgments; `more` is in every record."""
 
-    def results(*rows, **more):
-        records = [record(name, HITS, answer=answer("text"), **more) for name in QUERIES]
+    def results(*rows, queries=QUERIES, **more):
+        records = [record(name, HITS, answer=answer("text"), **more) for name in queries]
         judgments = from_records([judgment(*row) for row in rows], "judgments")
         return replace(rs.load_results(write_run("r", records, k=10)), judgments=judgments)
 
@@ -45,33 +46,37 @@ def of(results, golden, name):
 ONCE, AGAIN, LOST = {"repeat": 1}, {"repeat": 2}, {"repeat": 2, "state": "judge_failed"}
 
 
-@pytest.mark.parametrize(
-    ("name", "parts", "expected"),
-    [
-        *(
-            (name, [("a", 1), ("b", 0), ("c", 1)], 2 / 3)  # the value of parts is their mean
-            for name in ("faithfulness", "context_recall", "answer_relevance", "key_facts")
-        ),
-        ("answer_relevance", [("a", -0.5)], -0.5),
-        ("faithfulness", [("a", 1), ("", 0.25)], 0.25),  # a value of the whole answer goes first
-        ("faithfulness", [("a", 1), ("", None)], None),  # stored as not measurable
-        # relevant at 1 and 3 of 4: (1/1 + 2/3) / 2; items in any order, as ranks or as chunk ids
-        ("context_precision", [("3", 1), ("1", 1), ("4", 0), ("2", 0)], 5 / 6),
-        # "7" is the chunk of rank 4, not rank 7
-        ("context_precision", [("c3", 1), ("c1", 1), ("7", 0), ("c2", 0)], 5 / 6),
-        # ranks 1, 4 and 5: (1/2 + 2/3) / 2
-        ("context_precision", [("c1", 0), ("7", 1), ("5", 1)], 7 / 12),
-        ("context_precision", [("1", 0)], 0),
-        # passes of 1 and 0, though two of three verdicts are 1
-        ("faithfulness", [("a", 1, ONCE), ("b", 1, ONCE), ("a", 0, AGAIN)], 0.5),
-        ("judge_correctness", [("", 5, ONCE), ("", 2, AGAIN)], 3.5),
-        # a repeat that failed leaves the other ones
-        ("faithfulness", [("a", 1, ONCE), ("b", 0, ONCE), ("a", None, LOST)], 0.5),
-    ],
-)
-def test_judgments_of_parts_and_repeats_make_one_value(judged, golden, name, parts, expected):
-    found = of(judged(*(("q1", name, *part) for part in parts)), golden, name)
-    assert found == ({} if expected is None else {"q1": pytest.approx(expected)})
+VALUES = [
+    *(
+        (name, [("a", 1), ("b", 0), ("c", 1)], 2 / 3)  # the value of parts is their mean
+        for name in ("faithfulness", "context_recall", "answer_relevance", "key_facts")
+    ),
+    ("answer_relevance", [("a", -0.5)], -0.5),
+    ("faithfulness", [("a", 1), ("", 0.25)], 0.25),  # a value of the whole answer goes first
+    ("faithfulness", [("a", 1), ("", None)], None),  # stored as not measurable
+    # relevant at 1 and 3 of 4: (1/1 + 2/3) / 2; items in any order, as ranks or as chunk ids
+    ("context_precision", [("3", 1), ("1", 1), ("4", 0), ("2", 0)], 5 / 6),
+    # "7" is the chunk of rank 4, not rank 7
+    ("context_precision", [("c3", 1), ("c1", 1), ("7", 0), ("c2", 0)], 5 / 6),
+    # ranks 1, 4 and 5: (1/2 + 2/3) / 2
+    ("context_precision", [("c1", 0), ("7", 1), ("5", 1)], 7 / 12),
+    ("context_precision", [("1", 0)], 0),
+    # passes of 1 and 0, though two of three verdicts are 1
+    ("faithfulness", [("a", 1, ONCE), ("b", 1, ONCE), ("a", 0, AGAIN)], 0.5),
+    ("judge_correctness", [("", 5, ONCE), ("", 2, AGAIN)], 3.5),
+    # a repeat that failed leaves the other ones
+    ("faithfulness", [("a", 1, ONCE), ("b", 0, ONCE), ("a", None, LOST)], 0.5),
+]
+
+
+def test_judgments_of_parts_and_repeats_make_one_value(judged):
+    rows = [(f"q{n}", name, *part) for n, (name, parts, _) in enumerate(VALUES) for part in parts]
+    queries = [f"q{n}" for n in range(len(VALUES))]
+    golden = rs.load_golden({name: ["d"] for name in queries})
+    scores = rs.score(judged(*rows, queries=queries), golden, [*{name for name, *_ in VALUES}])
+    found = [scores.loc[query, name] for query, (name, *_) in zip(queries, VALUES, strict=True)]
+    expected = [math.nan if value is None else value for *_, value in VALUES]
+    assert found == pytest.approx(expected, nan_ok=True)
 
 
 def test_results_without_judgments_have_no_judged_values(pair):

@@ -200,55 +200,35 @@ def test_a_failed_lookup_passes_nothing_FLAW_upstream_swallowed_errors(load):
     assert rs.score(results, golden, ["passed"])["passed"].tolist() == [0, 0, 0]
 
 
+A, B = {"expected_source_keys": ["a"]}, {"expected_source_keys": ["a", "b"]}
+FIRST_IS_1 = {"expected_metadata": {"x": 1}}, [found(1, x=1), found(2, x=2)]
+NO_A, B_THEN_A = {"must_not_contain_source_keys": ["a"]}, [found(1, "b"), found(2, "a")]
+BOTH_TEXTS, TEXT = {"expected_substrings": ["a", "b"]}, {"expected_substrings": ["s"]}
+
+
 @pytest.mark.parametrize(
-    ("options", "expectation", "hits", "passed"),
+    ("options", "cases"),
     [
-        (
-            {"substrings": "all"},
-            {"expected_substrings": ["a", "b"]},
-            [found(1, document="a")],
-            False,
-        ),
-        (
-            {"substrings": "all"},
-            {"expected_substrings": ["a", "b"]},
-            [found(1, document="B", x="A")],
-            True,
-        ),
-        (
-            {"hits": "all"},
-            {"expected_source_keys": ["a", "b"]},
-            [found(1, "a"), found(2, "b"), found(3, "c")],
-            False,
-        ),
-        (
-            {"hits": "all"},
-            {"expected_source_keys": ["a", "b"]},
-            [found(1, "a"), found(2, "b"), found(3, "A")],
-            True,
-        ),
-        ({"hits": "all"}, {"expected_metadata": {"x": 1}}, [found(1, x=1), found(2, x=2)], False),
-        (
-            {"hits": "all", "k": 1},
-            {"expected_metadata": {"x": 1}},
-            [found(1, x=1), found(2, x=2)],
-            True,
-        ),
-        (
-            {"hits": "all"},
-            {"expected_substrings": ["s"]},
-            [found(1, document="s"), found(2, document="S")],
-            True,
-        ),
-        ({"hits": "all"}, {"expected_substrings": ["s"]}, [], False),
-        ({"k": 1}, {"expected_source_keys": ["a"]}, [found(1, "b"), found(2, "a")], False),
-        ({"k": 2}, {"expected_source_keys": ["a"]}, [found(1, "b"), found(2, "a")], True),
-        ({"k": 1}, {"must_not_contain_source_keys": ["a"]}, [found(1, "b"), found(2, "a")], True),
+        ({"substrings": "all"}, [(BOTH_TEXTS, [found(1, document="a")], False),
+                                 (BOTH_TEXTS, [found(1, document="B", x="A")], True)]),
+        ({"hits": "all"}, [
+            (B, [found(1, "a"), found(2, "b"), found(3, "c")], False),
+            (B, [found(1, "a"), found(2, "b"), found(3, "A")], True),
+            (*FIRST_IS_1, False),
+            (TEXT, [found(1, document="s"), found(2, document="S")], True),
+            (TEXT, [], False),
+        ]),
+        ({"hits": "all", "k": 1}, [(*FIRST_IS_1, True)]),
+        ({"k": 1}, [(A, B_THEN_A, False), (NO_A, B_THEN_A, True)]),
+        ({"k": 2}, [(A, B_THEN_A, True)]),
     ],
-)
-def test_options_change_what_passes(load, options, expectation, hits, passed):
-    of = load([{"query": "q", **expectation}], [said("q", hits)])
-    assert retrievers(*of, **options).per_query["passed"].tolist() == [passed]
+    ids=["substrings", "hits", "hits at 1", "at 1", "at 2"],
+)  # fmt: skip
+def test_options_change_what_passes(load, options, cases):
+    questions = [{"query": f"q{n}"} | expectation for n, (expectation, *_) in enumerate(cases)]
+    of = load(questions, [said(f"q{n}", hits) for n, (_, hits, _) in enumerate(cases)])
+    passed = retrievers(*of, **options).per_query["passed"].tolist()
+    assert passed == [is_met for *_, is_met in cases]
 
 
 def test_our_golden_yaml_takes_the_same_expectations(load, write_golden):

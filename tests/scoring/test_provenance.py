@@ -22,13 +22,12 @@ from ragscore.scoring.provenance import COMPONENTS
 from tests.compared import compare_runs, provenance
 from tests.messages import refused, says, warned
 
-METRICS = ["hit@1", "citation_coverage", "faithfulness"]
+JUDGED = ["hit@1", "faithfulness"]
+METRICS = [*JUDGED, "citation_coverage"]
 POLICIES = {name: allowed[1] for name, allowed in Policies.ALLOWED.items() if name != "match"}
 JUDGES = [{"judge": "n"}, {"prompt_hash": "p2"}, {"temperature": 0.7}]
-CITED = [
-    record(f"q{n}", [hit(f"c{n}", f"d{n}", 1)], answer=answer("yes", paths=[f"docs/d{n}.md"]))
-    for n in (1, 2, 3)
-]
+FOUND = [record(f"q{n}", [hit(f"c{n}", f"d{n}", 1)]) for n in (1, 2, 3)]
+CITED = [one | {"answer": answer("yes", paths=["docs/d1.md"])} for one in FOUND]
 
 
 def judgments_of(*runs, criterion="faithfulness", **other):
@@ -75,8 +74,8 @@ def relabelled(**of_q1):
 )  # fmt: skip
 def test_golden_set_rule_and_policies_are_components(one, before, how, components):
     results, golden = one
-    after = rs.evaluate(results, metrics=METRICS, **{"golden": golden} | how)
-    assert changed(before, after) == components
+    after = rs.evaluate(results, metrics=JUDGED, **{"golden": golden} | how)
+    assert changed(before, after, JUDGED) == components
 
 
 @pytest.mark.parametrize(
@@ -104,10 +103,16 @@ def save(store, results, golden, **how):
 
 
 @pytest.fixture
-def runs(loaded, tmp_path):
-    """A store, runs a and b, and the golden set."""
-    results, golden = loaded(THREE_QUERIES, {"a": CITED, "b": CITED})
-    return rs.RunStore(tmp_path / "store"), results.select("a"), results.select("b"), golden
+def runs(one, store):
+    """A store, runs a and b without answers, and the golden set."""
+    results, golden = one
+    found = {kind: getattr(results, kind) for kind in ("runs", "hits")}
+    found["responses"] = results.responses[["run_id", "query_id", "query"]]
+    a, b = (
+        rs.Results(**{kind: frame.assign(run_id=run) for kind, frame in found.items()})
+        for run in "ab"
+    )
+    return store, a, b, golden
 
 
 def is_refused(store, component, *named, columns=None):
@@ -153,7 +158,7 @@ def test_stored_scores_of_different_formulas_are_refused_where_they_are_asked_fo
 def test_every_policy_is_stored_with_the_run_and_holds_when_it_is_scored_anew(runs, write_run):
     store, _, _, golden = runs
     golden = replace(golden, targets=golden.targets.assign(grade=np.int32(2)))
-    store.save(rs.load_results(write_run("a", CITED[:2])), golden=golden, match="doc", **POLICIES)
+    store.save(rs.load_results(write_run("a", FOUND[:2])), golden=golden, match="doc", **POLICIES)
     stored = described(store, "a")["scoring"]
     assert stored["policies"] == POLICIES | {"match": "doc"}
     assert set(stored["policies"]) == {field.name for field in fields(Policies)}

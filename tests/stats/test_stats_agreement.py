@@ -251,7 +251,11 @@ def judged(rng, topics, pairs, cuts):
 
 
 @pytest.mark.parametrize(
-    ("coefficient", "cuts"), [(cohen_kappa, [0.0]), (alpha_of_two, [-1.6, -0.9, -0.3, 0.4, 1.1])]
+    ("coefficient", "cuts"),
+    [
+        (cohen_kappa, [0.0]),
+        pytest.param(alpha_of_two, [-1.6, -0.9, -0.3, 0.4, 1.1], marks=pytest.mark.slow),
+    ],
 )
 def test_intervals_of_22_topics_hold_the_agreement_and_those_of_pairs_do_not(coefficient, cuts):
     first, second, _ = judged(np.random.default_rng(1), 20_000, 10, cuts)

@@ -23,6 +23,7 @@ from ragscore.frames.data import DataError, check_type, run_names
 from ragscore.frames.errors import (
     check_choice,
     check_known,
+    check_whole,
     name_list,
     names_of,
     packages_of,
@@ -252,8 +253,7 @@ def _explorer(
     check_type(texts, (pd.DataFrame, type(None)), "texts", "a DataFrame of chunk_id and text")
     check_type(search, str, "search", "words to look for")
     check_type(max_queries, int, "max_queries", "a number of queries")
-    if max_queries < 1:
-        raise DataError(f"found {max_queries}", field="max_queries", allowed="1 or more")
+    check_whole(max_queries, "max_queries")
     queries = asked_queries(runs.golden, runs.results.responses)
     values = values_of(runs, ids := pd.Index(queries["query_id"]))
     changes = changes_of(runs, values)
