@@ -40,7 +40,7 @@ from ragscore.scoring.readings import HARNESSES, Reading, find_reading
 from ragscore.scoring.refusals import unstated_text
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import Rule
-from ragscore.scoring.score import Asked, asked_of, labels_of, scores_of
+from ragscore.scoring.score import Asked, asked_of, scores_later
 from ragscore.scoring.stored import (
     deciding_of,
     golden_of,
@@ -792,7 +792,7 @@ class Evaluation(EvaluationVerbs, Display):
         """
         scores, chosen = self._scored(metrics)
         whole = self._with(scores=scores)
-        if not {baseline, candidate} <= {*self.run_ids}:
+        if not all(one in self.run_ids for one in (baseline, candidate)):
             whole = whole._of_systems  # whoever names a system means all its repeats
         return whole._compared(
             baseline, candidate, chosen, vary=vary, allow_different=allow_different,
@@ -1196,9 +1196,7 @@ class Evaluation(EvaluationVerbs, Display):
             return add_columns(
                 self.scores, scores[is_own].reset_index(), lacking, partial=True
             ), names
-        rows = self._rows
-        labels = labels_of(rows.results, rows.golden, lacking, rows.reading, self._declared)
-        more = scores_of(rows, labels, self._policies).reset_index()
+        more = scores_later(self._rows, lacking, self._declared, self._policies)
         return add_columns(self.scores, more, lacking, partial=True), names
 
     def _named(self, metric: str) -> str:

@@ -184,7 +184,7 @@ def scored(
     found = Scored(pd.DataFrame(), rows, labels, table, level, reading, held, metrics)
     if is_outline:
         return found
-    scores = scores_of(rows, labels, held)
+    scores = _scores_of(rows, labels, held)
     notes = [*notes_on_hits(rows, labels)]
     if not is_part:
         notes += found.notes_on(scores)
@@ -279,7 +279,15 @@ def _has(frame: pd.DataFrame, name: str) -> bool:
     return name in frame and bool(frame[name].notna().any())
 
 
-def scores_of(rows: Rows, labels: Iterable[Label], policies: Policies) -> pd.DataFrame:
+def scores_later(
+    rows: Rows, metrics: list[str], table: MetricTable, policies: Policies
+) -> pd.DataFrame:
+    """Return the scores of more metrics, of rows that were scored before."""
+    labels = labels_of(rows.results, rows.golden, metrics, rows.reading, table)
+    return _scores_of(rows, labels, policies).reset_index()
+
+
+def _scores_of(rows: Rows, labels: Iterable[Label], policies: Policies) -> pd.DataFrame:
     """Return the frame of scores, by what missing and extra rows mean."""
     absent, extra, empty = rows.state == 2, rows.state == 3, rows.reading.empty
     table: dict[str, Any] = {

@@ -32,7 +32,7 @@ from ragscore.scoring.level import Level, chunker_versions
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.provenance import recorded_parts
-from ragscore.scoring.readings import HARNESSES, OURS, k_of_runs
+from ragscore.scoring.readings import HARNESSES, find_reading, k_of_runs
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.summary import chosen_columns, metric_columns
 from ragscore.stats.verdicts import overall_word
@@ -190,7 +190,7 @@ def compare_ranks(
     return RankChanges(
         baseline=a, candidate=b, per_query=per_query, targets=targets,
         invariants=pd.concat([invariants, stated], ignore_index=True), config_diff=differing,
-        _level=rows.level, _k=k, _profile=None if reading is OURS else reading,
+        _level=rows.level, _k=k, _profile=None if reading is find_reading(None) else reading,
         _policies={} if harness else asdict(replace(policies, match=rows.level.name)), _rows=rows,
     )  # fmt: skip
 
