@@ -715,9 +715,7 @@ class Evaluation(EvaluationVerbs, Display):
         """
         from ragscore.analysis.query_view import show_query
 
-        return show_query(
-            self.results, self.golden, query_id, runs, match=self._level, rule=self._rule,
-        )  # fmt: skip
+        return show_query(self._rows, query_id, runs)
 
     def coverage(self) -> Coverage:
         """Return what a mean would leave out or distort, before any mean.

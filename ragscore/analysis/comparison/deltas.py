@@ -168,8 +168,8 @@ def aspects(deltas: pd.DataFrame, declared: MetricTable = TABLE) -> pd.DataFrame
 
     The metrics of refusals trade against each other, and have one verdict together.
     """
-    told = deltas[deltas["verdict"].notna().to_numpy()].to_dict("records")
-    rows, found = {row["metric"]: row for row in told}, []
+    told = deltas.loc[deltas["verdict"].notna().to_numpy(), ["metric", "verdict", "n", *FIGURES]]
+    rows, found = {row["metric"]: row for row in told.to_dict("records")}, []
     for aspect, names in aspects_of(rows).items():
         own = rows[names[0]]
         word, low, high = own["verdict"], own["low"], own["high"]
@@ -273,10 +273,10 @@ class Sides:
 
     def tails(self) -> pd.DataFrame:
         """One row per time or cost: 95th percentiles of both runs on the queries both have."""
-        rows = []
-        for name in [one for one in map(str, self.first) if self.declared.describe(one).is_timed]:
-            is_known = self.first[name].notna() & self.second[name].notna()
-            sides = (self.first.loc[is_known, name], self.second.loc[is_known, name])
-            rows.append([name, *(side.quantile(0.95) for side in sides)])
-        columns = {"metric": "str", "p95_baseline": "float64", "p95_candidate": "float64"}
-        return pd.DataFrame(rows, columns=[*columns]).astype(columns)
+        timed = [one for one in map(str, self.first) if self.declared.describe(one).is_timed]
+        is_known = self.first[timed].notna() & self.second[timed].notna()
+        p95 = {
+            f"p95_{side}": frame[timed].where(is_known).quantile(0.95).to_numpy("float64")
+            for side, frame in zip(FIGURES[:2], (self.first, self.second), strict=True)
+        }
+        return pd.DataFrame({"metric": pd.Series(timed, dtype="str"), **p95})

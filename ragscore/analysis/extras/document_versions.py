@@ -12,7 +12,7 @@ import pandas as pd
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.codes import response_of
 from ragscore.frames.data import DataError, Results, conform, empty
-from ragscore.frames.errors import name_list, warn
+from ragscore.frames.errors import check_whole, name_list, warn
 
 PREFIX = "freshness"
 VERSIONS = {"version_key": "str", "effective_timestamp": "Int64", "superseded_by": "str"}
@@ -99,8 +99,7 @@ def freshness(
     >>> rate = "freshness.stale_free_rate@10"
     >>> ev.with_columns(fresh.per_query, rate).summary(rate)
     """
-    if k < 1:
-        raise DataError(f"found {k}", field="k", allowed="whole numbers from 1")
+    check_whole(k, "k")
     if "doc_id" not in results.hits:
         raise DataError(
             "the hits have no doc_id", field="hits.doc_id", allowed="hits that name their documents"
