@@ -228,15 +228,21 @@ def first_known(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series:
     return values.fillna("—")
 
 
+def other_ids(targets: pd.DataFrame) -> pd.Series:
+    """Return the id of each row that is another way to meet its target; NA for the first."""
+    ids = pd.Series(pd.NA, index=targets.index, dtype="str")
+    for level, name in ID_OF_LEVEL.items():  # passages of an anchor are no ids
+        if name in targets:
+            here = (targets["alternative"] > 0) & (targets["level"] == level)
+            ids = ids.where(~here.to_numpy(dtype=bool), targets[name])
+    return ids
+
+
 def _target_ranks(targets: pd.DataFrame, met: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """One row per target: its grade, its other alternatives, and its first rank in each run."""
     listed = targets[["target_id", "grade"]].drop_duplicates("target_id").reset_index(drop=True)
-    others: dict[str, list[str]] = {}
-    # passages of an anchor are no ids
-    has_id = (targets["alternative"] > 0) & targets["level"].isin(list(ID_OF_LEVEL))
-    for row in targets[has_id.to_numpy()].to_dict("records"):
-        others.setdefault(row["target_id"], []).append(row[ID_OF_LEVEL[row["level"]]])
-    listed["alternatives"] = [" or ".join(others.get(one, ())) for one in listed["target_id"]]
+    others = other_ids(targets).dropna().groupby(targets["target_id"]).agg(" or ".join)
+    listed["alternatives"] = listed["target_id"].map(others).astype("str").fillna("")
     first = met.drop_duplicates(["run_id", "target_id"])
     ranks = first.pivot(index="target_id", columns="run_id", values="rank")
     ranks = ranks.reindex(columns=names).astype("Int64")

@@ -14,7 +14,6 @@ from ragscore.frames.codes import response_of
 from ragscore.frames.data import DataError, Results, conform, empty
 from ragscore.frames.errors import check_whole, name_list, warn
 
-PREFIX = "freshness"
 VERSIONS = {"version_key": "str", "effective_timestamp": "Int64", "superseded_by": "str"}
 KEYS = ["run_id", "query_id"]
 
@@ -131,7 +130,7 @@ def freshness(
     counts = flags.groupby(response_of(hits, responses)).sum()
     counts = counts.reindex(responses.index, fill_value=0).astype("int64")
     rates = {
-        f"{PREFIX}.{name}_rate@{k}": np.nan
+        f"freshness.{name}_rate@{k}": np.nan
         if documents is None
         else (1 - counts[count] / counts["considered"]).fillna(empty_value)
         for name, count in (("stale_free", "n_stale"), ("conflict_free", "n_conflicting"))
