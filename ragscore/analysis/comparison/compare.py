@@ -102,8 +102,9 @@ def compare_runs(
         level = sides.level_together(deciding)
     table, wider = sides.deltas(deciding, level), ""
     if among is not None:
-        beside = sides.deltas(deciding, among[1], deciding)
-        wider = overall_word(aspects(beside, declared)["verdict"].tolist())
+        n_runs, wide = among
+        beside = aspects(sides.deltas(deciding, wide, deciding), declared)
+        wider = f"; among all {n_runs} runs: {overall_word(beside['verdict'].tolist())}"
     recorded = recorded_parts(rows.results, rows.level.name)
     of_fields = check_recorded(
         {run: recorded[run] for run in (a, b)}, table["metric"].tolist(), allow_different
@@ -136,7 +137,6 @@ def compare_runs(
         _clusters=clusters_text(rows.golden, query_ids, cluster, talks=True),
         confidence=1 - level,
         _among=wider,
-        _n_runs=2 if among is None else among[0],
         _averaged=averaged,
     )
 

@@ -120,8 +120,9 @@ def paired_deltas(
     metrics, places = [declared.describe(name) for name in names], np.flatnonzero(is_primary)
     columns = np.append(np.arange(len(names)), places)  # the primary ones at both levels
     levels = np.where(np.append(is_primary, [False] * len(places)), level, ALPHA)
-    described = [metrics[place] for place in columns]
-    both = figures(a[:, columns], b[:, columns], described, levels, groups)
+    both = figures(
+        a[:, columns], b[:, columns], [metrics[place] for place in columns], levels, groups
+    )
     found = {name: values[: len(names)] for name, values in both.items()}
     own = {f"{end}_95": found[end].copy() for end in ("low", "high")}
     for end in ("low", "high"):
@@ -183,8 +184,7 @@ def aspects(deltas: pd.DataFrame, declared: MetricTable = TABLE) -> pd.DataFrame
         else:
             sentence = f"the difference lies between {low:+.3g} and {high:+.3g}"
         found.append((aspect, ", ".join(names), word, sentence))
-    columns = ["aspect", "metrics", "verdict", "sentence"]
-    return pd.DataFrame(found, columns=columns, dtype="str")
+    return pd.DataFrame(found, columns=["aspect", "metrics", "verdict", "sentence"], dtype="str")
 
 
 @dataclass(frozen=True)

@@ -135,8 +135,7 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
     _primary: tuple[str, ...]
     _tails: pd.DataFrame  # one row per time or cost: the 95th percentiles of both sides
     confidence: float = 0.95
-    _among: str = ""  # the overall word where all pairs of the runs are asked about
-    _n_runs: int = 2
+    _among: str = ""  # what all pairs of several runs leave of the overall word
     _declared: MetricTable = TABLE
     _clusters: str = ""
     _averaged: str = ""  # of which systems the repeats are averaged
@@ -309,9 +308,11 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         """
         if self._harness:
             return []
-        more = f"; among all {self._n_runs} runs: {self._among}" if self._among else ""
         of_aspects = self.aspects[["aspect", "verdict", "sentence"]].to_numpy().tolist()
-        return [f"{self.overall}{more}", *(f"{of}: {word} ({why})" for of, word, why in of_aspects)]
+        return [
+            f"{self.overall}{self._among}",
+            *(f"{of}: {word} ({why})" for of, word, why in of_aspects),
+        ]
 
     def notes(self) -> Notes:
         """Return in lines the outcomes, how they were matched, and how to read the table."""

@@ -130,8 +130,9 @@ def traces(results: Results) -> pd.DataFrame:
         },
         index=of_run.size().index,
     )  # fmt: skip
-    without = {"n_without_calls": table["n_traces"]}
-    return table.fillna(without).fillna(0).astype("int64").reset_index()
+    return (
+        table.fillna({"n_without_calls": table["n_traces"]}).fillna(0).astype("int64").reset_index()
+    )
 
 
 # columns of the runs frame that say how a run was made, and by which labels it was scored
@@ -167,11 +168,9 @@ def config_effects(ev: Any, metrics: list[str] | str | None = None) -> pd.DataFr
     if "config" not in runs:
         raise DataError("no config", field="runs", allowed="a frame of runs with the column config")
     own = runs.set_index(runs["run_id"].astype("str")).reindex(aligned.run_ids)
-    configs = [flat(parsed(text)) for text in own["config"]]
-    table = pd.DataFrame(configs, index=own.index, dtype="object")
+    table = pd.DataFrame(map(flat, map(parsed, own["config"])), index=own.index, dtype="object")
     table = table.join(own[[name for name in OF_RUNS if name in own and name not in table]])
     known = table[own["config"].notna()].map(repr)  # 5 and "5" are two values
     varies = [name for name in table if known[name].nunique() > 1]
     means = pd.DataFrame({one: aligned.frame(one).mean() for one in aligned.run_ids}).T
-    shown = table[varies].convert_dtypes().join(means)
-    return shown.rename_axis("run_id").reset_index()
+    return table[varies].convert_dtypes().join(means).rename_axis("run_id").reset_index()
