@@ -49,7 +49,6 @@ def in_answer(**more):
         ["object", "kind"]),
         (in_hit(span_unit="char", start=5, end=2, citation=None), "hits_top_k",
         ["start", 5, "end", 2], ["half-open"]),
-        (in_hit(span_unit="char", start=5, end=9), "hits_top_k", ["line", "char"], ["one span"]),
         (in_hit(retrieval={"fusion_score": "high"}), "hits_top_k.retrieval.fusion_score", ["text"],
         ["number", "null"]),
     ],

@@ -134,8 +134,6 @@ class Format:
     suffixes
         Endings of paths that mean it when it is written. Of a file that can't be read its reader
         tells the line that is wrong.
-    has_tags
-        True if a file's tags name its runs: another file may have the same ones.
     keeps
         What its writer keeps, apart by blanks: names of frames, of columns ("hits.score"), and how
         such names begin ("responses.x_"); `{level}` stands for its option. Saving tells the rest.
@@ -148,7 +146,6 @@ class Format:
     about: tuple[str, ...] = ("", "")
     options: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
-    has_tags: bool = False
     keeps: str = ""
 
 

@@ -4,6 +4,7 @@ In: a frame of pandas or of anything with `__arrow_c_stream__`, records, dicts, 
 TSV, Parquet or JSON. Cells are as their source has them; who reads a column checks them.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
@@ -94,10 +95,11 @@ class Table:
 
 
 def _first(column: pd.Series) -> Any:
-    begin = column.first_valid_index() or 0
-    known = [plain_cell(one) for one in column.iloc[begin : begin + 100].dropna()]
+    begin: Any = column.first_valid_index() or 0
+    known = column.iloc[begin : begin + 100].dropna()
     # an empty list first: the next ones may hold something
-    return next((one for one in known if one not in EMPTY), known[0] if known else None)
+    found = next((one for one in map(plain_cell, known) if one not in EMPTY), None)
+    return plain_cell(known.iloc[0]) if found is None and len(known) else found
 
 
 EMPTY: tuple[Any, ...] = ([], {}, "[]")
@@ -153,7 +155,7 @@ def _content(path: Path, problems: Problems) -> Table | list[Row] | dict[str, An
         return value if rows and rows[0].values is value else rows
     if kind == "parquet":
         return arrow_table(read_parquet(path), str(path), kind)
-    return _csv_table(path, problems)
+    return _csv_table(path)
 
 
 def json_value(path: Path, allowed: str = "one JSON value") -> Any:
@@ -186,16 +188,11 @@ def json_records(value: Any, problems: Problems) -> list[Row]:
     return rows
 
 
-def _csv_table(path: Path, problems: Problems) -> Table:
-    """Return a CSV file with all cells as texts; more or fewer than in the header is a problem."""
+def _csv_table(path: Path) -> Table:
+    """Return a CSV file with all cells as texts, in each row as many as in the header."""
     from pyarrow import csv as pa_csv
 
-    data, bad = read_bytes(path), dict[int, str]()
-
-    def refuse(row: pa_csv.InvalidRow) -> str:
-        bad[row.number] = f"{row.actual_columns} cells under a header of {row.expected_columns}"
-        return "skip"
-
+    data = read_bytes(path)
     begin = data[: 1 << 16].decode("utf-8-sig", errors="replace")
     header = first_cells(begin)
     try:
@@ -204,7 +201,6 @@ def _csv_table(path: Path, problems: Problems) -> Table:
             pa_csv.ReadOptions(use_threads=False, block_size=len(data) + 1),
             pa_csv.ParseOptions(
                 delimiter=delimiter_of(begin), newlines_in_values=True,
-                invalid_row_handler=refuse,
             ),
             pa_csv.ConvertOptions(
                 column_types=dict.fromkeys(header, pa.large_string()),
@@ -213,13 +209,14 @@ def _csv_table(path: Path, problems: Problems) -> Table:
         )  # fmt: skip
     except (pa.ArrowException, UnicodeError) as error:
         read_text(path)  # names the line of a byte that isn't UTF-8
-        raise DataError(f"not readable as CSV ({error})", file=path) from error
-    for line, found in bad.items():
-        problems.add(found, line=line, allowed="as many cells as columns")
-    frame = arrow_table(read, str(path)).frame
-    frame = frame.drop(columns="", errors="ignore")  # pandas' index has no name
-    lines = np.delete(np.arange(2, len(frame) + len(bad) + 2), [line - 2 for line in bad])
-    return Table(str(path), "csv", frame, lines)
+        row = re.search(r"Row #(\d+)", str(error))
+        raise DataError(
+            f"not readable as CSV ({error})", file=path, line=int(row[1]) if row else None,
+            allowed="as many cells as columns in each row",
+        ) from error  # fmt: skip
+    table = arrow_table(read, str(path), "csv")
+    frame = table.frame.drop(columns="", errors="ignore")  # pandas' index has no name
+    return replace(table, frame=frame, lines=table.lines + 1)
 
 
 # Records and frames
@@ -303,7 +300,7 @@ def table_of(
 
 def _of_dict(source: Mapping[Any, Any], name: str, columns: Columns | None, side: str) -> Table:
     """Return a dict as a table: columns, an object that holds records, or queries."""
-    is_named = names_query(map(str, source)) or {*(columns or {}).values()} & source.keys()
+    is_named = names_query(map(str, [*source][:99])) or {*(columns or {}).values()} & source.keys()
     are_lists = all(isinstance(one, (list, tuple)) for one in source.values())
     if is_named and are_lists and len(source) > 1:
         raise DataError(f"columns: {name_list(source)}", file=name, allowed="pd.DataFrame(data)")
@@ -352,14 +349,14 @@ def _of_queries(source: Mapping[Any, Any], name: str, side: str) -> Table:
             found = f"found {describe(value)} for {query_id!r}"
             raise DataError(found, file=name, allowed=_SHAPES[side])
         rows.append((run_id, query_id, listed))
-    scores = [[*one.values()] for _, _, one in rows if isinstance(one, dict)]
-    is_long = not is_golden and any(len(one) > 2 for one in scores)
-    if is_long and all(one == [*range(1, len(one) + 1)] for one in scores):
+    scores = [one.values() for _, _, one in rows if isinstance(one, dict)]
+    are_ranks = not is_golden and all([*one] == [*range(1, len(one) + 1)] for one in scores)
+    if are_ranks and any(len(one) > 2 for one in scores):
         warn(
             f"{name}: the numbers beside ids are 1, 2, 3 in their order, as ranks are, and count as"
             " scores: the last id comes first; of ranks pass {query: [*ids]}"
         )
     roles = {"run_id": "run_id"} if has_runs else {}
     roles |= {"query_id": "query_id", "doc_id": held}
-    frame = pd.DataFrame(rows, columns=["run_id", "query_id", held], dtype=object)
+    frame = pd.DataFrame(rows, columns=["run_id", "query_id", held])
     return Table(name, name, frame[[*roles.values()]], np.arange(1, len(frame) + 1), roles)

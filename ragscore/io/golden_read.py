@@ -25,7 +25,6 @@ from ragscore.io.values import (
     FieldReader,
     as_json,
     is_int,
-    is_span,
 )
 
 ID_FIELDS = {
@@ -77,8 +76,7 @@ def read_golden(
 ) -> Golden:
     """Read and check one golden file; `ragscore.load_golden` documents the arguments."""
     problems = Problems(path, strict)
-    golden = golden_of(file_rows(path, problems), problems, absent_docs, catalogue)
-    return golden
+    return golden_of(file_rows(path, problems), problems, absent_docs, catalogue)
 
 
 def file_rows(path: Path, problems: Problems, content: str | None = None) -> list[Row]:
@@ -369,10 +367,11 @@ def _anchor(reader: FieldReader, support: Any) -> dict[str, Any] | None:
     path, grade = as_id(reader.pop("path", "rel_path")), reader.pop("grade")
     start, end, unit = reader.pop("start"), reader.pop("end"), reader.take("text", "span_unit")
     has_span = start is not None or end is not None
+    are_whole = is_int(start) and is_int(end) and 0 <= start < end < 2**63
     for is_right, found, allowed in (
         (path is not None, support, "a mapping with path"),
         (grade is None or _is_grade(grade), {"grade": grade}, GRADE_ALLOWED),
-        (not has_span or is_span(start, end), {"start": start, "end": end}, SPAN_ALLOWED),
+        (not has_span or are_whole, {"start": start, "end": end}, SPAN_ALLOWED),
     ):
         if not is_right:
             reader.problems.reject(found, reader.line, "gold_supports", allowed)

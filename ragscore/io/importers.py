@@ -15,13 +15,11 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, conform, from_records
-from ragscore.frames.errors import packages_of
 from ragscore.frames.kinds import LABELS
 from ragscore.io.cells import ids_of_queries, run_name_of
 from ragscore.io.columns import METRIC_ROLES, Columns, is_role, unknown_role
 from ragscore.io.detect import Format, Sample
-from ragscore.io.files import naming
-from ragscore.io.frames_in import Source, Table, json_records, record_table, table_rows
+from ragscore.io.frames_in import Source, json_records, record_table, table_rows
 from ragscore.io.labels import labels_of
 from ragscore.io.source import Problems, Row, as_text
 from ragscore.io.tables import (
@@ -243,20 +241,6 @@ def parts_of(tool: Tool) -> dict[str, Format]:
         "golden": Format(tool.name, tool.fits, partial(_read_golden, tool),
                          about=about, options=("columns",)),
     }  # fmt: skip
-
-
-def ir_dataset(source: str) -> Table:
-    """Return the judgements of a data set of `ir_datasets`, with the texts of its queries."""
-    name = source.partition(":")[2]
-    with naming(source), packages_of("ir", file=source):
-        import ir_datasets
-
-        data = ir_datasets.load(name)
-        queries = data.queries_iter() if data.has_queries() else ()
-        texts = {one.query_id: one.default_text() or None for one in queries}
-        rows = [{"query_id": one.query_id, "query": texts.get(one.query_id), "doc_id": one.doc_id,
-                 "grade": int(one.relevance)} for one in data.qrels_iter()]  # fmt: skip
-    return record_table(rows, source)
 
 
 def _read_results(

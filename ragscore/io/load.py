@@ -5,9 +5,8 @@ In: paths, patterns or folders, frames, records or dicts. Out: `Golden` or `Resu
 """
 
 import os
-import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from glob import glob, has_magic
@@ -23,13 +22,10 @@ from ragscore.io.columns import Columns
 from ragscore.io.detect import Format, Sample, choose_format, options_of, sample
 from ragscore.io.files import MAX_BYTES, naming, size_limit
 from ragscore.io.foreign import TOOLS
-from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.frames_in import Table, frame_of, record_table
-from ragscore.io.importers import ir_dataset
 from ragscore.io.registry import TABLES, formats_of
 from ragscore.io.source import without_collector
 
-IR_DATASETS = "ir_datasets:"
 GOLDEN_VARIABLES = ("RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN")
 """Names of the environment variable for the golden file; the first that is set counts."""
 AFTER = ("run_id", "ties", "labels")
@@ -73,8 +69,8 @@ def load_golden(
         A file, a glob pattern, or a list of paths: our YAML or JSON lines, TREC qrels (also .gz), a
         BEIR folder, another tool's file, or a table of CSV, TSV, Parquet or JSON. A frame of
         pandas, polars, pyarrow, DuckDB or a `datasets.Dataset`. A list of records. A dict `{query:
-        [ids]}` or `{query: {id: grade}}`. "ir_datasets:NAME". By default the file that the
-        environment variable RAGSCORE_GOLDEN (or KEBAB_EVAL_GOLDEN) names.
+        [ids]}` or `{query: {id: grade}}`. By default the file that the environment variable
+        RAGSCORE_GOLDEN (or KEBAB_EVAL_GOLDEN) names.
     format
         The name of a format, where the content doesn't tell it.
     columns
@@ -302,7 +298,7 @@ def _runs(
         raise DataError(
             f"{run_id!r} for {len(sources)} sources", field="run_id", allowed="one source"
         )
-    parts, formats = list[Results](), list[Format | None]()
+    parts = list[Results]()
     for one in sources:
         part, found = _loaded(one, "results", format, max_bytes, (strict,), options)
         if found is not None and "ties" not in found.options and ties != "file":
@@ -315,10 +311,16 @@ def _runs(
                     field="run_id",
                     allowed="a source with one run",
                 )
-            part = _renamed(part, lambda _: run_id)
+            part = _renamed(part, run_id)
         parts.append(part)
-        formats.append(found)
-    loaded = parts[0] if len(parts) == 1 else _side_by_side(parts, formats, sources)
+    counts = Counter(run_id for part in parts for run_id in part.runs["run_id"].astype("str"))
+    if twice := [run_id for run_id, n in counts.items() if n > 1]:
+        raise DataError(
+            f"{', '.join(sorted(twice))} named by more than one file", field="run_id",
+            allowed="one file per run; name runs in run.json, or by its file each:"
+            " [rs.load_results(path, run_id=path.stem) for path in paths]",
+        )  # fmt: skip
+    loaded = parts[0] if len(parts) == 1 else Results.concat(parts)
     errors = loaded.responses["error"]
     words = [one for one in errors.dropna().unique() if one.strip().lower() in NO_ERROR_WORDS]
     if words:
@@ -330,39 +332,18 @@ def _runs(
     return loaded
 
 
-def _side_by_side(
-    parts: list[Results], formats: list[Format | None], sources: list[Any]
-) -> Results:
-    """Return the runs of several sources; tags that several files have get the files' names."""
-    twice = _repeated_names(parts)
-    for n, found in enumerate(formats):
-        if found and found.has_tags and twice & {*parts[n].runs["run_id"].astype("str")}:
-            parts[n] = _named_by_file(parts[n], sources[n])
-    if twice := _repeated_names(parts):
-        raise DataError(
-            f"{', '.join(sorted(twice))} named by more than one file",
-            field="run_id",
-            allowed="one file per run; name runs in run.json, or by run_id= one by one",
-        )
-    return Results.concat(parts)
-
-
 NOTHING = ("N/A", "n/a", "None", "none", "NULL", "null", "NaN", "nan")
 NO_ERROR_WORDS = ("none", "null", "nan", "n/a", "na", "no", "false", "ok")
 
 
 def golden_files(source: Any) -> list[Path]:
     """Return the files that a golden set is loaded from."""
-    if str(source).startswith(IR_DATASETS):
-        return []
     return [one for one in _sources(source, "golden") if isinstance(one, Path)]
 
 
 def _sources(source: Any, side: str) -> list[Any]:
     """Return each file, dict and table of what was given; what was loaded before stays as it is."""
     if isinstance(source, (str, os.PathLike)):
-        if side == "golden" and str(source).startswith(IR_DATASETS):
-            return [ir_dataset(str(source))]
         return _files(source, side)
     if isinstance(source, (Results, Golden, Mapping)):
         return [source]
@@ -399,7 +380,8 @@ def _run_files(folder: Path, depth: int = 1) -> list[Path]:
     """
     inner = sorted(folder.iterdir()) if folder.is_dir() else []
     names = frozenset(one.name for one in inner)
-    found = [folder / one for one in RUN_FILES if one in names] or [folder] * fits_folder(names)
+    has_means = "metrics.json" in names and "run.json" not in names
+    found = [folder / one for one in RUN_FILES if one in names] or [folder] * has_means
     if found or not depth:
         return found
     return [file for one in inner for file in _run_files(one, depth - 1)]
@@ -407,13 +389,12 @@ def _run_files(folder: Path, depth: int = 1) -> list[Path]:
 
 def _joined(parts: list[Golden]) -> Golden:
     """Return one golden set of several, which have no query in common."""
-    frames = {"queries": parts[0].queries}
-    for item in fields(Golden):
-        if some := [frame for part in parts if len(frame := getattr(part, item.name))]:
-            frames[item.name] = pd.concat(some, ignore_index=True)
+    frames = {
+        item.name: pd.concat([getattr(one, item.name) for one in parts], ignore_index=True)
+        for item in fields(Golden)
+    }
     frames["queries"] = frames["queries"].assign(position=range(len(frames["queries"])))
-    if "_mapping" in frames:
-        frames["_mapping"] = frames["_mapping"].drop_duplicates(ignore_index=True)
+    frames["_mapping"] = frames["_mapping"].drop_duplicates(ignore_index=True)
     return Golden(**frames)
 
 
@@ -429,8 +410,7 @@ _WHAT = {"results": "results", "golden": "a golden set"}
 def _named(columns: Any) -> Columns | None:
     """Return `columns=` with numbers, as pandas names columns without a header, as texts."""
     check_type(columns, (Mapping, type(None)), "columns", "role -> column")
-    texts = {role: str(one) if type(one) is int else one for role, one in (columns or {}).items()}
-    return None if columns is None else texts
+    return columns and {n: str(one) if type(one) is int else one for n, one in columns.items()}
 
 
 def _choose(source: Any, side: str, format: str | None, columns: Columns | None) -> Format:
@@ -448,25 +428,12 @@ def _choose(source: Any, side: str, format: str | None, columns: Columns | None)
     return choose_format(seen, formats, format, what, TABLES[side])
 
 
-def _named_by_file(results: Results, path: Path) -> Results:
-    """Return runs of tags that another file has, too, under the file's name."""
-    stem = re.sub(r"(\.run)?(\.trec)?(\.txt)?(\.gz)?$", "", path.name)
-    is_one = len(results.runs) == 1
-    return _renamed(results, lambda tag: stem if is_one else f"{stem}:{tag}")
-
-
-def _renamed(results: Results, name: Callable[[str], str | None]) -> Results:
-    """Return results with other names of their runs."""
+def _renamed(results: Results, run_id: str) -> Results:
+    """Return results with another name of their run."""
     frames = {item.name: getattr(results, item.name) for item in fields(results)}
     renamed = {
-        kind: one.assign(run_id=one["run_id"].cat.rename_categories(name))
+        kind: one.assign(run_id=one["run_id"].cat.rename_categories([run_id]))
         for kind, one in frames.items()
         if one is not None and "run_id" in one
     }
     return replace(results, **renamed)
-
-
-def _repeated_names(parts: list[Results]) -> set[str]:
-    """Return the run ids that more than one part has."""
-    counts = Counter(run_id for part in parts for run_id in part.runs["run_id"].astype("str"))
-    return {run_id for run_id, n in counts.items() if n > 1}

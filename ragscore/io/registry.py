@@ -58,7 +58,7 @@ RESULT_FORMATS = [
         "chatbot",
         lambda seen: max(
             Mark("test_case_id retrieved_chunks", kinds=("jsonl",))(seen),
-            Mark(kinds=("folder",), test=lambda one: chatbot.fits_folder(one.keys))(seen),
+            Mark("metrics.json", kinds=("folder",), without="results.jsonl run.json")(seen),
         ),
         chatbot.read_chatbot,
         chatbot.write_chatbot,
@@ -96,12 +96,11 @@ RESULT_FORMATS = [
          "six columns, the fourth a rank, the fifth a score"),
         options=("ties",),
         suffixes=(".trec", ".run"),
-        has_tags=True,
         keeps="hits.{level}_id hits.score",
     ),
     Format(
         "metric_report",
-        fields.is_report,
+        lambda seen: fields.REPORT.search(seen.begin) is not None,
         fields.read_report,
         about=("metrics with their values per query, and the summary",
                "JSON with a list `metrics` of objects with `metric`"),

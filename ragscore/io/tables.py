@@ -159,8 +159,7 @@ def read_results_table(
     run_id = run_id or (run_name_of(source) if isinstance(source, Path) else "run")
     asked = Asked(table, given, own, problems, run_id, "repeat" in (columns or {}))
     ids = [role for role in ID_ROLES if role in roles] or ["text"] * ("text" in roles)
-    is_again = asked.query_id.duplicated().any()
-    is_per_hit = bool(ids) and not any(is_listed(given[role], is_again) for role in ids)
+    is_per_hit = bool(ids) and not any(is_listed(given[role], asked.query_id) for role in ids)
     results = of_hits(asked) if is_per_hit else of_queries(asked)
     if table.roles:
         return results

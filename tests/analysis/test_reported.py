@@ -61,21 +61,22 @@ def test_fields_of_a_report_that_no_column_takes_are_kept(report):
     more = ENTRY | {"judge": {"model": "m"}, "ci": ENTRY["ci"] | {"method": "bootstrap"}}
     results = rs.load_results(report(REPORT | {"attempts": 3, "metrics": [more]}))
     assert results.runs["x_attempts"].tolist() == [3] and results.problems.empty
-    own = results.runs[["x_metrics.recall@10.judge.model", "x_metrics.recall@10.ci.method"]]
-    assert own.values.tolist() == [["m", "bootstrap"]]
+    own = results.reported.loc[lambda rows: rows["statistic"] == "mean"]
+    assert own[["x_judge.model", "x_ci.method"]].values.tolist() == [["m", "bootstrap"]]
 
 
 @pytest.mark.parametrize(
     ("metrics", "field"),
     [
-        ({"metric": "mrr"}, "metrics"),
-        ([ENTRY, ENTRY], "metrics"),
-        ([{"n": 3}], "metrics"),
-        ([{"metric": "mrr", "mean": "high"}], "mrr.mean"),
-        ([{"metric": "mrr", "per_query": {"q1": 1}}], "mrr.per_query"),
-        ([{"metric": "mrr", "per_query": [["q1", 1], ["q1", 0]]}], "mrr.per_query"),
-        ([{"metric": "mrr", "per_query": [["q1", True]]}], "mrr.per_query"),
-        ([{"metric": "mrr", "ci": [0, 1]}], "mrr.ci"),
+        (["mrr"], None),
+        ([ENTRY, ENTRY], "metric"),
+        ([{"n": 3}], "metric"),
+        ([{"metric": "mrr", "mean": "high"}], "mean"),
+        ([{"metric": "mrr", "per_query": {"q1": 1}}], "per_query"),
+        ([{"metric": "mrr", "per_query": [["q1"]]}], "per_query"),
+        ([{"metric": "mrr", "per_query": [["q1", 1], ["q1", 0]]}], "per_query.query"),
+        ([{"metric": "mrr", "per_query": [["q1", True]]}], "per_query.value"),
+        ([{"metric": "mrr", "ci": [0, 1]}], "ci"),
     ],
 )
 def test_what_is_no_report_is_refused_with_its_field(report, metrics, field):
