@@ -268,7 +268,7 @@ def test_means_are_saved_as_another_harness_writes_them(few, tmp_path):
 def test_a_comparison_shows_a_query_as_its_evaluation_does(few):
     cmp, query = few.compare("dense", "hybrid"), few.golden.queries["query_id"].iloc[0]
     assert repr(cmp.query(query)) == repr(few.query(query, ["dense", "hybrid"]))
-    with refused("JSON", field="results"):
+    with refused("JSON", field="scores"):
         rs.Comparison.from_json(cmp.to_json()).query(query)
 
 

@@ -187,7 +187,7 @@ def test_a_comparison_asks_about_two_runs_and_says_what_all_pairs_leave_of_it(de
     cmp = three.compare("bm25", "dense")
     alone = two.compare("bm25", "dense")
     pd.testing.assert_frame_equal(alone.deltas, cmp.deltas)
-    assert (alone._among, cmp._among, cmp._n_runs) == ("", "better", 3)
+    assert (alone._among, cmp._among) == ("", "; among all 3 runs: better")
     assert "better; among all 3 runs: better: dense" in repr(cmp)
     assert two.confidence == cmp.confidence < three.confidence == three.leaderboard()._confidence
 
