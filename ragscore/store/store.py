@@ -182,11 +182,12 @@ class RunStore(RunStoreVerbs):
         check_whole(text, "text", 0, or_none=True)
         check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
         used = Policies.of(policies, find_reading(profile).policies)
+        stated = {"rule": rule, PROFILE: profile, **policies}
         if is_scored:
             request, results = request_of(results), results.results
         elif golden is not None:
             request = Request(golden, rule, used, profile)
-        elif given := [*policies, *([PROFILE] if profile else [])]:
+        elif given := [name for name, one in stated.items() if one is not None]:
             raise DataError(
                 f"{', '.join(given)} without a golden set",
                 field="golden",
