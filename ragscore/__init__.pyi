@@ -13,7 +13,8 @@ from .collecting.run import collect as collect
 from .evaluation import Evaluation as Evaluation, compare as compare, evaluate as evaluate
 from .frames.data import DataError as DataError, Golden as Golden, Results as Results
 from .golden.requirements import supported_metrics as supported_metrics
-from .golden.sheet import add_labels as add_labels, label_sheet as label_sheet
+from .golden.labels import add_labels as add_labels
+from .golden.sheet import label_sheet as label_sheet
 from .golden.validate import validate as validate
 from .io.load import load_golden as load_golden, load_results as load_results
 from .judging.run import judge as judge

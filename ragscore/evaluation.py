@@ -6,7 +6,7 @@ what the functions behind them need, so that nothing is passed twice and nothing
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -51,7 +51,6 @@ from ragscore.scoring.summary import (
     add_columns,
     metric_columns,
     summarize,
-    with_saved,
 )
 from ragscore.scoring.turns import with_turns
 
@@ -291,14 +290,12 @@ def evaluate_stored(
         )  # fmt: skip
     golden = replace(golden) if isinstance(golden, Golden) else load_golden(golden)
     given = Policies.of(policies, find_reading(profile).policies)
-    found = store._scored(
-        golden, metrics, store._with_rows(runs), client=client, rule=rule,
-        profile=find_reading(profile), policies=given,
+    found = store._evaluated(
+        golden, metrics, runs, client=client, rule=rule, profile=find_reading(profile),
+        policies=given,
     )  # fmt: skip
-    settings = found.settings()
+    scores, settings, declared = found.scores, found.settings(), found.table
     run_ids = settings["run_id"].astype("str").tolist()
-    own, declared = store._saved_columns(run_ids, found.table, settings)
-    scores = found.scores if own is None else with_saved(found.scores, own)
     golden = store._with_turns(golden, run_ids[0])
     saved = settings["primary"].unique().tolist()  # of all runs the same, if they were scored
     names = saved[0].split(", ") if len(saved) == 1 and saved[0] else []
@@ -354,17 +351,16 @@ class Evaluation(EvaluationVerbs, Display):
         So that the intervals of all pairs of runs, or with a baseline of its pairs, hold together
         in 95 % of cases.
         """
-        return 1 - self._level_of_all(self.scores, self.primary, self._baseline)
+        return 1 - self._level_of_all(self.primary, self._baseline)
 
     def _level_of_all(
-        self, scores: pd.DataFrame, metrics: Sequence[str], baseline: str | None,
-        cluster: str | None = "group",
-    ) -> float:  # fmt: skip
+        self, metrics: Sequence[str], baseline: str | None, cluster: str | None = "group"
+    ) -> float:
         """Return the level of each interval of these metrics, at which those of all pairs hold."""
         from ragscore.analysis.comparison.align import align
         from ragscore.analysis.leaderboard import level_of_all
 
-        aligned = align(scores, list(metrics), None, self._declared)
+        aligned = align(self.scores, list(metrics), None, self._declared)
         groups = query_clusters(self.golden, aligned.query_ids, cluster)
         return level_of_all(aligned, baseline, groups)
 
@@ -380,9 +376,17 @@ class Evaluation(EvaluationVerbs, Display):
 
     def _against(self, baseline: str | None) -> Evaluation:
         """Return the evaluation with a baseline; None: as it is."""
-        if baseline is None:
+        named = [] if baseline is None else run_names(self._runs, [baseline])
+        return self._with(_baseline=named[0]) if named else self
+
+    def _with(self, **fields: Any) -> Evaluation:
+        """Return it with more scores or a baseline; what was worked out of its rows stays."""
+        if all(getattr(self, name) is value for name, value in fields.items()):
             return self
-        return replace(self, _baseline=run_names(self._runs, [baseline])[0])
+        found = replace(self, **fields)
+        known = ("results", "_rows", "_repeats")
+        found.__dict__.update({name: one for name, one in vars(self).items() if name in known})
+        return found
 
     @cached_property
     def results(self) -> Results:
@@ -521,16 +525,20 @@ class Evaluation(EvaluationVerbs, Display):
         declared = self._declared.with_metrics(with_own(name, better, range) for name in chosen)
         for name in chosen:
             declared.describe(name).refuse_outside(scores[name], name)
-        found = replace(self, scores=scores, _declared=declared)
+        found = self._with(scores=scores, _declared=declared)
         return found if primary is None else found._decided_by(primary)
 
     def _decided_by(self, primary: list[str] | str) -> Evaluation:
         """Return the evaluation with other metrics that decide, scored where they weren't yet."""
         named = names_of(primary, "primary")
-        scores, _ = self._scored([*metric_columns(self.scores), *named])
+        scores, _ = self._scored(named)
         deciding = primary_of(scores, named, self._declared)
         settings = self.settings.assign(primary=", ".join(deciding))
-        return replace(self, scores=scores, primary=deciding, settings=settings)
+        return self._with(scores=scores, primary=deciding, settings=settings)
+
+    def _with_scored(self, metrics: Iterable[str]) -> Evaluation:
+        """Return the evaluation with these metrics among its scores; what decides stays."""
+        return self._with(scores=self._scored([*metrics] or None)[0])
 
     # Look
 
@@ -781,36 +789,34 @@ class Evaluation(EvaluationVerbs, Display):
         >>> ev.compare("dense", "hybrid")
         """
         scores, chosen = self._scored(metrics)
-        whole = self if scores is self.scores else replace(self, scores=scores)
-        if not all(one in self.run_ids for one in (baseline, candidate)):
+        whole = self._with(scores=scores)
+        if not {baseline, candidate} <= {*self.run_ids}:
             whole = whole._of_systems  # whoever names a system means all its repeats
         return whole._compared(
-            baseline, candidate, whole.scores, chosen, vary=vary, allow_different=allow_different,
+            baseline, candidate, chosen, vary=vary, allow_different=allow_different,
             cluster=cluster, strict_chunker_version=strict_chunker_version,
         )  # fmt: skip
 
     def _compared(
-        self, baseline: str, candidate: str, scores: pd.DataFrame, chosen: list[str] | None = None,
+        self, baseline: str, candidate: str, chosen: list[str] | None = None,
         *, of_all: bool = False, **how: Any,
     ) -> Comparison:  # fmt: skip
         """Compare two runs; with `of_all` by the level, and on the queries, of all runs."""
         from ragscore.analysis.comparison.compare import compare_runs
 
-        pair = run_names(self._runs, [baseline, candidate])
+        pair, scores = run_names(self._runs, [baseline, candidate]), self.scores
         deciding = self.primary if chosen is None else tuple(dict.fromkeys(chosen))
         level, among = None, None
         if (n := len(self.run_ids)) > 2 and not self._is_of_harness and not self._repeats:
             asked = self._baseline if self._baseline in pair else None
-            level = self._level_of_all(scores, deciding, asked, how.get("cluster", "group"))
+            level = self._level_of_all(deciding, asked, how.get("cluster", "group"))
             among = None if of_all else (n, level)
         if of_all:
             values = scores[list(deciding)]
             counts = values.groupby(level="query_id").transform("count")
             scores = scores.assign(**values.where(counts == n))
         return compare_runs(
-            self.results, self.golden, baseline, candidate, metrics=chosen, scores=scores,
-            rule=self._rule, profile=self._profile,
-            policies=replace(self._policies, match=self._level),
+            self._rows, *pair, metrics=chosen, scores=scores, policies=self._policies,
             primary=deciding, declared=self._declared, level=level if of_all else None, among=among,
             averaged=" ".join(self._asked_again()), **how,
         )  # fmt: skip
@@ -850,7 +856,7 @@ class Evaluation(EvaluationVerbs, Display):
         if metrics is None and self.run_ids:
             metrics = list(self.primary)
         scores, chosen = self._scored(metrics)
-        whole = replace(self, scores=scores)
+        whole = self._with(scores=scores)
         if runs is None and baseline not in self.run_ids and whole._of_systems is not whole:
             return whole._of_systems.leaderboard(chosen, baseline=baseline, cluster=cluster)
         if baseline is None and (runs is None or self._baseline in run_names(self._runs, runs)):

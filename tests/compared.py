@@ -12,12 +12,15 @@ from ragscore.analysis.comparison.changes import flips, values_of
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.frames.data import Golden, Results, check_inputs, run_names
 from ragscore.frames.errors import unsaid
+from ragscore.scoring.level import Level
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.primary import primary_of
 from ragscore.scoring.provenance import provenance_of, relevant
 from ragscore.scoring.readings import find_reading
+from ragscore.scoring.rows import Rows
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import chosen_columns, metric_columns
+from ragscore.scoring.turns import with_turns
 
 
 def compare_runs(
@@ -37,10 +40,15 @@ def compare_runs(
     asked = scores[scores["run_id"].isin([baseline, candidate])]
     primary = chosen_columns(asked, metrics) if metrics else primary_of(asked)
     how = {"primary": primary, **how}
+    results, golden = with_turns(results, golden)
+    pair = results.select(list(dict.fromkeys(run_names(results.runs, [baseline, candidate]))))
+    reading, lists = find_reading(profile), policies.lists(pair)
+    golden, of_hits = reading._golden(golden)
+    level = Level.of(lists, of_hits, policies.match)
+    rows = Rows(lists, golden, level, of_hits, rule, reading)
     return compare.compare_runs(
-        results, golden, baseline, candidate, scores=scores, metrics=metrics, rule=rule,
-        profile=profile, policies=policies, **how,
-    )  # fmt: skip
+        rows, baseline, candidate, scores=scores, metrics=metrics, policies=policies, **how
+    )
 
 
 def flips_of(scores: pd.DataFrame, *args: Any, **how: Any) -> pd.DataFrame:

@@ -17,13 +17,13 @@ from ragscore.store.runs import Draft, StoredRun, put_run, sealed, unsealed
 from ragscore.store.tables import FRAMES
 
 
-def assert_same(found: rs.Results, expected: rs.Results) -> None:
+def assert_same(found: rs.Results, expected: rs.Results, **how: Any) -> None:
     """Results that a store keeps are equal to the bit, with the same columns and types."""
     for kind in ("runs", *FRAMES):
         one, other = getattr(found, kind), getattr(expected, kind)
         assert (one is None) == (other is None), kind
         if one is not None:
-            pd.testing.assert_frame_equal(one, other, check_exact=True, obj=kind)
+            pd.testing.assert_frame_equal(one, other, check_exact=True, obj=kind, **how)
 
 
 def stored_run(store: rs.RunStore, run: str) -> StoredRun:

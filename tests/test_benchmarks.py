@@ -8,7 +8,13 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SHOWN = {
-    "scoring": ["ragscore, frames", "ragscore, store", "pytrec_eval", "ir_measures"],
+    "scoring": [
+        "ragscore, frames",
+        "ragscore, store",
+        "plain pandas",
+        "pytrec_eval",
+        "ir_measures",
+    ],
     "reading": ["pyarrow.json, bare", "ragscore, to a store", "polars, nested"],
     "store": ["one metric", "all scored anew"],
     "false_words": [

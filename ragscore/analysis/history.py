@@ -25,6 +25,7 @@ from ragscore.frames.kinds import FAILED, KINDS, cast, dumped, parsed
 from ragscore.scoring.metrics import CRITERIA, TABLE, MetricTable
 from ragscore.scoring.provenance import judges_of_scores
 from ragscore.scoring.summary import STATISTICS, metric_columns, summarize
+from ragscore.store.scoring import own_metrics
 from ragscore.store.store import RunStore
 
 JUDGED = (*CRITERIA, FAILED)
@@ -83,16 +84,12 @@ def read_history(
         ours = {one: label_of(one) or one for one in means.loc[is_foreign, "metric"].unique()}
         renamed = means["metric"].replace(ours)
         means = means.assign(metric=renamed.where(is_foreign, means["metric"]))
-        saved = [
+        declared = TABLE.with_metrics(
             one
             for scoring in scorings.values()
-            if scoring.get("declared")
-            for one in MetricTable.from_plain(
-                {name: told for name, told in scoring["declared"].items() if told}
-            ).own
+            for one in own_metrics(scoring)
             if one.base == metric.partition("@")[0]
-        ]
-        declared = TABLE.with_metrics(saved)
+        )
     else:
         runs, means = _of_scores(source, metric, golden, runs, declared)
         run_ids, levels = (source[name].astype("str").to_numpy() for name in ("run_id", "level"))

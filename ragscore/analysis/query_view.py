@@ -120,10 +120,9 @@ def show_compared(cmp: Any, query_id: str) -> QueryView:
     --------
     >>> ev.compare("dense", "hybrid").query("pd-005")
     """
-    check_type(cmp._results, Results, "results", "ev.compare(...): JSON holds no hits")
-    pair = [cmp.baseline, cmp.candidate]
+    rows, pair = cmp._evaluated[0], [cmp.baseline, cmp.candidate]
     return show_query(
-        cmp._results, cmp._golden, query_id, pair, match=cmp._level.name, rule=cmp._rule
+        rows.results, rows.golden, query_id, pair, match=rows.level.name, rule=rows.rule
     )
 
 

@@ -52,18 +52,11 @@ from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.frames.errors import plural
 from ragscore.frames.escaping import markdown_line
 from ragscore.frames.tables import Table
+from ragscore.golden.labels import add_labels
 from ragscore.golden.requirements import read_source, supported_metrics
-from ragscore.golden.sheet import (
-    LEVELS,
-    STATES,
-    add_labels,
-    filled,
-    golden_to_label,
-    label_sheet,
-)
+from ragscore.golden.sheet import LEVELS, STATES, filled, golden_to_label, label_sheet
 from ragscore.golden.validate import validate
 from ragscore.io.files import read_parquet, write_text
-from ragscore.scoring.summary import metric_columns
 
 # First line of the comment, by which the next build finds and replaces it.
 MARK = "<!-- ragscore gate -->"
@@ -158,7 +151,10 @@ def compare_command(args: argparse.Namespace) -> None:
     limit = None if args.all or args.profile else LISTED
     say(cmp.to_json() if args.json else cmp.to_markdown(limit), end="\n" if args.json else "")
     if args.write_report:
-        file = write_text(_folder(args, candidate) / "report.md", cmp.to_markdown())
+        named = Path(args.candidate or args.baseline)
+        place = named if named.exists() else args.store.path(candidate)
+        folder = place.parent if place.is_file() else place
+        file = write_text(folder / "report.md", cmp.to_markdown())
         say(f"ragscore: wrote {file}", file=sys.stderr)
 
 
@@ -203,9 +199,8 @@ def gate_command(args: argparse.Namespace) -> int:
     allowed = losses(args)
     # By the default metrics, to know the primary ones; the gate's own are scored when asked for.
     ev, baseline, candidate = evaluation_of_pair(args)
-    names = dict.fromkeys([*metric_columns(ev.scores), *map(scored_by, allowed)])
-    scores, _ = ev._scored(list(names))
-    cmp = ev._compared(baseline, candidate, scores, **allowances(args))
+    ev = ev._with_scored(map(scored_by, allowed))
+    cmp = ev._compared(baseline, candidate, **allowances(args))
     found = cmp.gate(**given(args, gate) | {"max_drop": allowed or None})
     about = about_baseline(
         ev.results, baseline, None if args.golden == NO_GOLDEN else ev.golden,
@@ -220,13 +215,6 @@ def gate_command(args: argparse.Namespace) -> int:
         end="" if args.markdown else "\n",
     )
     return found.exit_status
-
-
-def _folder(args: argparse.Namespace, candidate: str) -> Path:
-    """Return the folder of the candidate, given as a file, a folder or a name in the store."""
-    given = Path(args.candidate or args.baseline)
-    place = given if given.exists() else args.store.path(candidate)
-    return place.parent if place.is_file() else place
 
 
 @command(

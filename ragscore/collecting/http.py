@@ -20,14 +20,13 @@ from ragscore.collecting.systems import (
     AskError,
     Request,
     System,
-    check_whole,
     in_time,
     timed_out,
 )
 from ragscore.frames.data import check_type
-from ragscore.frames.errors import DataError, nearest, packages_of
+from ragscore.frames.errors import DataError, check_whole, nearest, packages_of
 from ragscore.frames.schema import columns
-from ragscore.io.files import read_text
+from ragscore.io.files import naming, read_text
 from ragscore.io.servers import (
     SCHEME,
     Redactor,
@@ -36,6 +35,7 @@ from ragscore.io.servers import (
     is_secret,
     refuse_keys,
     retry_after,
+    tls,
 )
 from ragscore.io.source import describe, parse_json
 from ragscore.io.values import value_at
@@ -204,11 +204,9 @@ def mapping_of_file(path: str | os.PathLike[str]) -> Mapping:
     """Return the mapping in a YAML or JSON file; see `read_mapping`."""
     file = Path(path)
     values = yaml_value(read_text(file), file)
-    try:
+    with naming(file):
         check_type(values, dict, "system", "a mapping: url, request, response, ...")
         return read_mapping(values)
-    except DataError as error:
-        raise DataError(error.found, file=file, field=error.field, allowed=error.allowed) from None
 
 
 def body_of(mapping: Mapping, request: Request) -> dict[str, Any]:
@@ -285,7 +283,9 @@ def http_system(mapping: Mapping, name: str | None = None) -> System:
     address = httpx.URL(mapping.url)
     own = httpx.QueryParams(_filled(mapping.params, "params"))
     url = address.copy_with(params=own.merge(address.params), fragment=None)
-    client = httpx.Client(headers=_filled(mapping.headers, "headers"), follow_redirects=False)
+    client = httpx.Client(
+        headers=_filled(mapping.headers, "headers"), follow_redirects=False, verify=tls()
+    )
     written = " ".join([*mapping.headers.values(), *mapping.params.values()])
     redactor = Redactor(os.environ[one or other] for one, other in VARIABLE.findall(written))
 

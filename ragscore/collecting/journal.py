@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,7 @@ def code_version() -> dict[str, Any]:
     return {"commit": commit} | ({"uncommitted_changes": True} if found != commit else {})
 
 
+@cache
 def environment() -> dict[str, Any]:
     """Return installed libraries and the machine, without anything that names its owner."""
     hardware = {

@@ -64,7 +64,7 @@ def record_of(
         The reply holds something that no record can.
     """
     try:
-        values = _reply_fields(redactor.values(as_json(reply)))
+        values = _reply_fields(redactor.values(plain(reply, json_scalar)))
     except (TypeError, RecursionError, ValueError) as fault:
         raise AskError(f"the reply can't be written: {fault}") from fault
     told = values.get("error") or None
@@ -162,22 +162,11 @@ def _reported_config(values: dict[str, Any]) -> dict[str, Any]:
     return known | (config if isinstance(config, dict) else {})
 
 
-def as_json(value: Any) -> Any:
-    """Return a value of Python, numpy or pandas as JSON values.
+def json_scalar(value: Any) -> Any:
+    """Return a number, text or date as JSON has it.
 
     What is no finite number becomes null, and half a surrogate pair a question mark.
-
-    Raises
-    ------
-    TypeError
-        The value is not data.
-    RecursionError, ValueError
-        It is nested too deeply, or a number has too many digits.
     """
-    return plain(value, _json_scalar)
-
-
-def _json_scalar(value: Any) -> Any:
     if isinstance(value, str):
         return str(value).encode("utf-8", "replace").decode()
     if isinstance(value, float):

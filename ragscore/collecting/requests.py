@@ -21,10 +21,9 @@ from ragscore.collecting.systems import (
     AskError,
     Request,
     System,
-    check_whole,
 )
 from ragscore.frames.data import Golden
-from ragscore.frames.errors import DataError, check_choice, plural
+from ragscore.frames.errors import DataError, check_choice, check_whole, plural
 from ragscore.io.servers import LONGEST_WAIT, refuse_keys
 from ragscore.io.values import row_dicts, unflatten
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from ragscore.frames.errors import DataError
 from ragscore.io.servers import Redactor, is_secret, refuse_keys
-from ragscore.io.source import describe, parse_json
+from ragscore.io.source import parse_json
 
 # Settings of a whole run, set by the caller.
 SETTINGS = ("mode", "k", "temperature", "seed", "with_answer")
@@ -108,14 +108,6 @@ def in_time(call: Callable[[], Any], seconds: float | None) -> Any:
     if not future.done():
         raise timed_out(seconds)
     return future.result()
-
-
-def check_whole(value: Any, field: str, lowest: int = 1, or_none: bool = False) -> None:
-    """Refuse what is no whole number from `lowest`."""
-    if (type(value) is not int or value < lowest) and not (or_none and value is None):
-        raise DataError(
-            f"found {describe(value)}", field=field, allowed=f"a whole number from {lowest}"
-        )
 
 
 def function_system(function: Callable[..., Any], name: str | None = None) -> System:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import all_differ, is_among, lookup, pair_numbers
+from ragscore.frames.codes import all_differ, codes_of, is_among, lookup, pair_numbers
 from ragscore.frames.errors import (
     DataError,
     check_known,
@@ -45,7 +45,10 @@ LEVELS = pd.Index(KINDS["targets"].choices["level"])
 ID_OF_LEVEL = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"}
 
 
-def _refuse_repeats(frame: pd.DataFrame, key: list[str], name: str) -> None:
+def _refuse_repeats(frame: pd.DataFrame, key: list[str], name: str, numbers: Any) -> None:
+    """Refuse rows of one key; `numbers` has equal ones for equal keys, and as a rule only then."""
+    if all_differ(numbers):  # comparing numbers costs little
+        return
     repeated = frame.duplicated(key)
     if repeated.any():
         first = frame.loc[repeated, key].head(5).to_numpy().tolist()
@@ -66,8 +69,11 @@ def _mapping_text(mapping: pd.DataFrame) -> str:
 def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
     """Give targets without an id of their level their `target_id`."""
     for level, column in ID_OF_LEVEL.items():
-        ids = targets["target_id"].where(targets["level"].eq(level))
-        if ids.notna().any():
+        is_open = np.asarray(targets["level"].array == level)
+        if column in targets:
+            is_open = is_open & targets[column].array.isna()
+        if is_open.any():
+            ids = targets["target_id"].where(is_open)
             targets = targets.assign(**{column: targets.get(column, ids).fillna(ids)})
     return targets
 
@@ -76,9 +82,9 @@ def _refuse_ambiguous(targets: pd.DataFrame, query_ids: pd.Series) -> None:
     """Refuse targets that stand there twice, or with more than one grade."""
     key = ["query_id", "level", "target_id"]
     query = lookup(targets["query_id"], pd.Index(query_ids))
-    # as a rule a query has a target once, whatever its level: comparing numbers costs little
-    if not all_differ(pair_numbers(query, targets["target_id"])):
-        _refuse_repeats(targets, [*key, "alternative"], "targets")
+    # as a rule a query has a target once, whatever its level
+    pairs = pair_numbers(query, targets["target_id"])
+    _refuse_repeats(targets, [*key, "alternative"], "targets", pairs)
     if targets["alternative"].any():
         differs = targets.groupby(key)["grade"].transform("nunique").to_numpy() > 1
         allowed = "one grade for all alternatives of a target"
@@ -126,7 +132,9 @@ class Golden(GoldenVerbs):
             relevant = self.targets.loc[self.targets["grade"] > 0, "query_id"]
             found = is_among(self.queries["query_id"], relevant)
             self.queries["answerable"] = pd.arrays.BooleanArray(found, ~found)  # else NA
-        _refuse_repeats(self.queries, ["query_id"], "queries")
+        ids = self.queries["query_id"]
+        numbers = pair_numbers(np.zeros(len(ids), np.int64), ids)
+        _refuse_repeats(self.queries, ["query_id"], "queries", numbers)
         for item in fields(self):
             frame = getattr(self, item.name)
             if len(frame) and "query_id" in frame and item.name != "queries":
@@ -176,10 +184,12 @@ class Golden(GoldenVerbs):
     @property
     def _refusals(self) -> pd.Series:
         """Ids of the queries that should be refused, without unlabelled ones."""
-        is_due = self._once(
-            "refusals", lambda: ~self.queries["answerable"].fillna(True).to_numpy(bool)
-        )
-        return self.queries.loc[is_due, "query_id"]
+
+        def make() -> pd.Series:
+            is_due = ~self.queries["answerable"].fillna(True).to_numpy(bool)
+            return self.queries["query_id"][is_due]
+
+        return self._once("refusals", make)
 
     @property
     def _coded(self) -> "Golden":
@@ -273,15 +283,18 @@ class Results(ResultsVerbs):
                 setattr(self, item.name, conform(frame, item.name))
         # All frames share one list of categories, in the order of the runs, so that their codes can
         # be joined.
-        _refuse_repeats(self.runs, ["run_id"], "runs")
-        names = self.runs["run_id"].astype("str").tolist()
+        ids = self.runs["run_id"].array
+        _refuse_repeats(self.runs, ["run_id"], "runs", ids.codes)
+        names = ids.categories[ids.codes].tolist()
         for name, frame in self._of_runs().items():
-            column = frame["run_id"].cat
-            if column.categories.tolist() != names:
-                used = column.remove_unused_categories().cat.categories
+            column = frame["run_id"]
+            if column.array.categories.tolist() != names:
+                used = column.cat.remove_unused_categories().cat.categories
                 check_known(used, names, name, "run_id", "the runs frame has")
-                setattr(self, name, frame.assign(run_id=column.set_categories(names)))
-        _refuse_repeats(self.responses, ["run_id", "query_id"], "responses")
+                setattr(self, name, frame.assign(run_id=column.cat.set_categories(names)))
+        responses = self.responses
+        pairs = pair_numbers(codes_of(responses["run_id"]), responses["query_id"])
+        _refuse_repeats(responses, ["run_id", "query_id"], "responses", pairs)
 
     def _of_runs(self) -> dict[str, pd.DataFrame]:
         """Return the frames that say of which run a row is."""

@@ -126,6 +126,13 @@ def check_choice(value: object, known: Collection[str], field: str) -> None:
         raise DataError(f"found {excerpt(value)}", field=field, allowed=nearest(value, known))
 
 
+def check_whole(value: object, field: str, lowest: int = 1, *, or_none: bool = False) -> None:
+    """Refuse what is no whole number from `lowest`."""
+    if not ((type(value) is int and value >= lowest) or (or_none and value is None)):
+        allowed = f"a whole number from {lowest}" + ", or None" * or_none
+        raise DataError(f"found {excerpt(value)}", field=field, allowed=allowed)
+
+
 @contextmanager
 def packages_of(
     extra: str, *, field: str | None = None, file: str | Path | None = None

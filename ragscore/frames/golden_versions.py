@@ -17,6 +17,7 @@ from ragscore.frames.errors import check_type
 
 # Where an index holds a target, which `resolve_spans` adds; it is no part of a target's identity.
 _RESOLVED = ["doc_id", "path", "heading", "start", "end", "span_unit"]
+_ASIDE = ("position", "conversation", "turn")
 _json = json.JSONEncoder(
     ensure_ascii=False, default=lambda one: one.item() if isinstance(one, np.generic) else str(one)
 ).encode
@@ -38,13 +39,12 @@ def _content(golden: Any) -> dict[str, pd.DataFrame]:
 
     Neither locators that `resolve_spans` added nor what results may tell count.
     """
-    targets, is_chunk = golden.targets, golden.targets["level"].eq("chunk")
-    found = {name: targets[name].mask(is_chunk) for name in _RESOLVED if name in targets}
+    targets, is_chunk = golden.targets, golden.targets["level"] == "chunk"
+    resolved = [name for name in _RESOLVED if name in targets and is_chunk.any()]
+    own = [name for name in golden.queries if name not in _ASIDE]
     return {
-        "queries": golden.queries.drop(
-            columns=["position", "conversation", "turn"], errors="ignore"
-        ),
-        "targets": targets.assign(**found),
+        "queries": golden.queries[own],
+        "targets": targets.assign(**{name: targets[name].mask(is_chunk) for name in resolved}),
         "tags": golden.tags,
         "checks": golden.checks,
         "support_groups": golden.support_groups,

@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import infer_dtype, is_float_dtype, is_integer_dtype
 
-from ragscore.frames.codes import is_among
+from ragscore.frames.codes import coded, is_among
 from ragscore.frames.errors import DataError, check_type, name_list
 from ragscore.frames.schema import columns_of
 
@@ -211,11 +211,11 @@ IMPORTANCE = {"vital": 1.0, "okay": 0.5}
 WORTH = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
 
 LARGEST_EXACT_FLOAT = 2**53  # up to here every whole number is a float64, too
-# What pandas says of values -> the dtype of a user's own column with them; others are text.
-_INFERRED = {
-    "boolean": "boolean", "integer": "Int64", "floating": "float64", "empty": "float64",
-    "mixed-integer-float": "float64",
-}  # fmt: skip
+# What pandas says of values -> the dtype that keeps each of them as it is
+_INFERRED = {"string": "str", "boolean": "boolean", "integer": "Int64", "floating": "float64"}
+# and of values of a user's own column; others are text
+_OWN = {**_INFERRED, "empty": "float64", "mixed-integer-float": "float64"}
+_LARGEST = {"Int64": 2**63 - 1, "float64": LARGEST_EXACT_FLOAT}
 
 
 def conform(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -232,53 +232,50 @@ def conform(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     """
     check_type(frame, pd.DataFrame, kind)
     # Most frames of most golden sets and results are empty: no value can be wrong in them.
-    known = empty(kind)
-    return (
-        known if not len(frame) and frame.columns.equals(known.columns) else _conformed(frame, kind)
-    )
+    if not len(frame) and frame.columns.equals(_new_empty(kind).columns):
+        return empty(kind)
+    return _conformed(frame, kind)
 
 
 def _conformed(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     spec = KINDS[kind]
-    names = [*frame.columns]
+    names, dtypes = frame.columns.tolist(), spec.dtypes
     twice = [] if frame.columns.is_unique else [*frame.columns[frame.columns.duplicated()].unique()]
-    missing = [name for name in spec.required if name not in {*names, *spec.made}]
-    extra = [name for name in names if name not in spec.dtypes]
+    missing = [name for name in spec.required if name not in names and name not in spec.made]
+    extra = [name for name in names if name not in dtypes]
     unknown = [name for name in extra if not str(name).startswith(spec.open_prefixes or ("\0",))]
+    known = ", ".join([*(f"{one}*" for one in spec.open_prefixes), *dtypes])
     for wrong, found, allowed in (
         (twice, "repeated", "each column once"),
         (missing, "missing", f"found {name_list(names)}"),
-        (
-            unknown,
-            "unknown",
-            ", ".join([*(f"{one}*" for one in spec.open_prefixes), *spec.dtypes]),
-        ),
+        (unknown, "unknown", known),
     ):
         if wrong:
             raise DataError(f"{found} columns: {name_list(wrong)}", field=kind, allowed=allowed)
-    made = {name: make(frame) for name, make in spec.made.items() if name not in frame}
-    whole = frame.assign(**made) if made else frame
+    made = {name: make(frame) for name, make in spec.made.items() if name not in names}
+    held: dict[Any, pd.Series] = dict((frame.assign(**made) if made else frame).items())
     columns = {
-        name: cast(whole[name], dtype, kind) for name, dtype in spec.dtypes.items() if name in whole
+        name: cast(held[name], dtype, kind) for name, dtype in dtypes.items() if name in held
     }
     for name in spec.key:
         needed = "a value in every row: it is part of the key"
-        refuse_rows(columns[name], columns[name].isna().to_numpy(), kind, needed)
+        refuse_rows(columns[name], columns[name].array.isna(), kind, needed)
     for name, lowest in spec.lowest.items():
         is_low = columns[name].to_numpy() < lowest
         refuse_rows(columns[name], is_low, kind, f"whole numbers from {lowest}")
     for name, choices in spec.choices.items():
         is_other = ~is_among(columns[name], choices)
         refuse_rows(columns[name], is_other, kind, f"one of {', '.join(choices)}")
-    columns |= {name: whole[name] for name in extra}
-    may_be_infinite = {*spec.infinite, *(name for name in extra if name[:2] == "x_")}
+    columns |= {name: held[name] for name in extra}
     for name, column in columns.items():
         if column.dtype == object:
             is_large = column.map(_is_beyond_64_bits).to_numpy(dtype=bool)
             refuse_rows(column, is_large, kind, "whole numbers of 64 bits, or text")
-        elif is_float_dtype(column.dtype) and name not in may_be_infinite:
+        elif is_float_dtype(column.dtype) and name not in spec.infinite and name[:2] != "x_":
             is_infinite = np.isinf(column.to_numpy("float64", na_value=np.nan))
             refuse_rows(column, is_infinite, kind, "finite numbers; NaN where unknown")
+    if [*columns] == names and all(columns[name] is held[name] for name in names):
+        return frame.copy(deep=False)  # it conforms as it is
     return pd.DataFrame(columns, index=frame.index, copy=False)
 
 
@@ -305,19 +302,17 @@ def from_records(records: list[dict[str, Any]], kind: str) -> pd.DataFrame:
         return empty(kind)
     spec, columns = KINDS[kind], dict[str, pd.Series]()
     for name in dict.fromkeys(chain.from_iterable(records)):
-        values = [record.get(name) for record in records]
+        held = (record.get(name) for record in records)
+        values = [None if one is pd.NA else one for one in held]
         if name in spec.required or any(value is not None for value in values):
-            dtype = "object" if name in spec.dtypes else _own_dtype(values)
+            known, other = (_INFERRED, "object") if name in spec.dtypes else (_OWN, "str")
+            dtype = known.get(infer_dtype(values, skipna=True), other)
+            if dtype in _LARGEST and any(
+                isinstance(value, int) and abs(value) > _LARGEST[dtype] for value in values
+            ):
+                dtype = other
             columns[name] = pd.Series(values, dtype=dtype)
     return conform(pd.DataFrame(columns), kind)
-
-
-def _own_dtype(values: list[Any]) -> str:
-    """Return the narrowest dtype that keeps every value of a user's own column as it is."""
-    dtype = _INFERRED.get(infer_dtype(values, skipna=True), "str")
-    largest = {"Int64": 2**63 - 1, "float64": LARGEST_EXACT_FLOAT}.get(dtype, np.inf)
-    is_large = any(isinstance(value, int) and abs(value) > largest for value in values)
-    return "str" if is_large else dtype
 
 
 def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -373,7 +368,10 @@ def cast(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     """
     if str(column.dtype) == dtype:
         return column
-    casts = {"str": _as_text, "category": _as_text, _UTC: _as_times, "boolean": _as_flags}
+    if dtype in ("str", "category"):
+        texts = _as_text(column, kind)
+        return coded(texts) if dtype == "category" else texts
+    casts = {_UTC: _as_times, "boolean": _as_flags}
     return casts.get(dtype, _as_numbers)(column, dtype, kind)
 
 
@@ -390,7 +388,7 @@ def refuse_rows(column: pd.Series, is_bad: np.ndarray, kind: str, allowed: str) 
         )
 
 
-def _as_text(column: pd.Series, dtype: str, kind: str) -> pd.Series:
+def _as_text(column: pd.Series, kind: str) -> pd.Series:
     """Return texts. Ids are text or whole numbers; other texts may be any number."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype("str" if column.cat.categories.dtype == "str" else "object")
@@ -402,7 +400,7 @@ def _as_text(column: pd.Series, dtype: str, kind: str) -> pd.Series:
         )
         allowed = "text or whole numbers" if is_id else "text"
         refuse_rows(column, is_bad.to_numpy(dtype=bool), kind, allowed)
-    return column.astype("str").astype(dtype)  # type: ignore[call-overload]
+    return column.astype("str")
 
 
 def _as_times(column: pd.Series, dtype: str, kind: str) -> pd.Series:
@@ -423,26 +421,33 @@ def _as_flags(column: pd.Series, dtype: str, kind: str) -> pd.Series:
 
 
 def _as_numbers(column: pd.Series, dtype: str, kind: str) -> pd.Series:
-    """Return numbers: no fraction is cut off, nothing wraps around, and 1e999 is no infinity."""
-    numbers, allowed = column, "numbers that 64 bits can hold"
-    if column.dtype.kind not in "iuf":
-        values = column.astype(object)
-        others = (dt.date, dt.timedelta) if dtype == "float64" else (bool, dt.date, dt.timedelta)
-        is_other = values.map(lambda one: isinstance(one, others) or _is_beyond_64_bits(one))
-        values = values.mask(is_other.astype(bool))
-        # a nullable type: None among whole numbers would make floats of them, and round large ones
-        numbers = pd.to_numeric(values, errors="coerce", dtype_backend="numpy_nullable")
-    fits = numbers.notna()
+    """Return numbers: no fraction is cut off, and nothing wraps around."""
+    numbers = column if column.dtype.kind in "iuf" else _numbers_in(column, dtype)
+    values: Any = numbers.values
+    fits, allowed = ~pd.isna(values), "numbers that 64 bits can hold"
     if dtype != "float64":
         low, high = (-(2**31), 2**31 - 1) if dtype == "int32" else (-(2**63), 2**63 - 1)
         allowed = f"whole numbers from {low} to {high}"
-        fits &= numbers.between(low, high)
+        fits = fits & (values >= low) & (values <= high)
         if not is_integer_dtype(numbers.dtype):
+            with np.errstate(invalid="ignore"):  # of infinite ones
+                is_whole = values % 1 == 0
             # 2**63 - 1 is no float: the next one up must not pass for it
-            fits &= (numbers % 1 == 0) & (numbers < 2.0**63)
-    elif numbers is not column:
-        fits &= ~np.isinf(numbers) | values.astype("str").str.lower().str.contains("inf")
-    is_bad = ~fits.fillna(False).to_numpy(dtype=bool)
-    is_bad &= (column.notna() | (dtype in ("int32", "int64"))).to_numpy()
-    refuse_rows(column, is_bad, kind, allowed)
+            fits = fits & is_whole & (values < 2.0**63)
+    is_needed = dtype in ("int32", "int64") or ~column.array.isna()
+    refuse_rows(column, ~np.asarray(fits, dtype=bool) & is_needed, kind, allowed)
     return numbers.astype(dtype)  # type: ignore[call-overload]
+
+
+def _numbers_in(column: pd.Series, dtype: str) -> pd.Series:
+    """Return the numbers in a column of objects or texts, NA for all else; 1e999 is no infinity."""
+    values = column.astype(object)
+    others = (dt.date, dt.timedelta) if dtype == "float64" else (bool, dt.date, dt.timedelta)
+    is_other = values.map(lambda one: isinstance(one, others) or _is_beyond_64_bits(one))
+    values = values.mask(is_other.astype(bool))
+    # a nullable type: None among whole numbers would make floats of them, and round large ones
+    numbers = pd.to_numeric(values, errors="coerce", dtype_backend="numpy_nullable")
+    if dtype == "float64":
+        is_said = values.astype("str").str.lower().str.contains("inf")
+        numbers = numbers.mask(np.isinf(numbers) & ~is_said)
+    return numbers

@@ -53,7 +53,7 @@ _RUN = Field(
     names="run_id run run_name runid system system_name tag run_tag retriever model method",
 )
 QUERY_ID_NAMES = (
-    "query_id qid q_id queryid question_id topic_id topic test_case_id example_id _id id"
+    "query_id qid q_id queryid question_id topic_id topic test_case_id case_id example_id _id id"
 )
 CONVERSATION_NAMES = (
     "conversation conversation_id session session_id thread_id dialog_id dialogue_id"
@@ -114,7 +114,7 @@ FIELDS: dict[str, list[Field]] = {
         Field("text_cut", "flag", "text_cut"),
         Field("score", "score", "retrieval.fusion_score", also=("score",), names="score scores"
               " retrieved_scores retrieval_score similarity similarities sim similarity_score"
-              " relevance_score"),
+              " relevance_score distance distances"),
         Field("score_kind", "text", "score_kind"),
         Field("score_lexical", "score", "retrieval.lexical_score", also=("score_lexical",)),
         Field("score_vector", "score", "retrieval.vector_score", also=("score_vector",)),

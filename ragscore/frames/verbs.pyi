@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ragscore.evaluation import evaluate_stored
     from ragscore.frames.golden_versions import golden_changes
     from ragscore.golden.health import health, near_duplicates
-    from ragscore.golden.sheet import with_labels
+    from ragscore.golden.labels import with_labels
     from ragscore.golden.validate import validate
     from ragscore.io.registry import save
     from ragscore.judging.agreement import spot_check

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -110,12 +110,11 @@ def write_golden_text(content: GoldenText) -> None:
     DataError
         The file can't be written; it is as it was.
     """
-    path = content.path
-    copy = path.with_name(f"{path.name}.bak")
+    copy = content.path.with_name(f"{content.path.name}.bak")
     if not copy.exists():
-        write_bytes(copy, path.read_bytes())
-        shutil.copystat(path, copy)
-    write_text(path, content.text)
+        write_bytes(copy, content.path.read_bytes())
+        shutil.copystat(content.path, copy)
+    write_text(content.path, content.text)
 
 
 @contextmanager
@@ -124,14 +123,11 @@ def locked(folder: Path) -> Iterator[None]:
 
     The lock ends with the descriptor, however this process ends.
     """
-    descriptor = None
-    with suppress(ImportError, OSError):
-        import fcntl
+    with ExitStack() as opened:
+        with suppress(ImportError, OSError):
+            import fcntl
 
-        descriptor = os.open(folder, os.O_RDONLY)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    try:
+            descriptor = os.open(folder, os.O_RDONLY)
+            opened.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)

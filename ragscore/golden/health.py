@@ -109,9 +109,8 @@ def health(
             f"{name} doesn't range from 0 to 1, or lower is better", field="metric",
             allowed="a metric from 0 (bad) to 1 (good), such as passed",
         )  # fmt: skip
-    values = scores.reset_index().pivot(index="query_id", columns="run_id", values=name)
-    values = values.reindex(golden.queries["query_id"]).astype("float64")
-    values = values.rename_axis(index="query_id", columns="run_id")
+    by_query = scores.reset_index().pivot(index="query_id", columns="run_id", values=name)
+    values = by_query.reindex(pd.Index(golden.queries["query_id"])).astype("float64")
     # sums, and the numbers of groups, in the order of ids: that of the rows doesn't matter
     needed = _needed(values.sort_index(), golden, described, differences)
     return GoldenHealth(name, _queries(values), _unreturned(ev.results, golden), needed)
@@ -127,14 +126,16 @@ def _queries(values: pd.DataFrame) -> pd.DataFrame:
         "all alike": low == high,
     }
     word = np.select(list(tests.values()), list(tests), "tells apart")
-    columns = {
-        "n_runs": n,
-        "mean": values.sort_index(axis=1).mean(axis=1),  # of runs in one order
-        "min": low,
-        "max": high,
-        "discriminates": pd.Categorical(word, DISCRIMINATES),
-    }
-    return pd.DataFrame(columns, index=values.index).reset_index()
+    return pd.DataFrame(
+        {
+            "n_runs": n,
+            "mean": values.sort_index(axis=1).mean(axis=1),  # of runs in one order
+            "min": low,
+            "max": high,
+            "discriminates": pd.Categorical(word, DISCRIMINATES),
+        },
+        index=values.index,
+    ).reset_index()
 
 
 def _unreturned(results: Results, golden: Golden) -> pd.DataFrame:
@@ -219,12 +220,13 @@ def near_duplicates(golden: Golden, similarity: float = SIMILARITY) -> pd.DataFr
     pairs = _similar_pairs(words, similarity)
     one, other = (queries.iloc[pairs[name]].reset_index(drop=True) for name in ("first", "second"))
     targets = golden.targets[golden.targets["grade"] > 0]
-    ids = (targets["level"].astype("str") + ":" + targets["target_id"]).groupby(targets["query_id"])
-    expected = ids.agg(frozenset).to_dict()
-    same_order = []  # of the shared words, each where it first occurs
-    for a, b in zip(pairs["first"], pairs["second"], strict=True):
-        shared = [[word for word in words[n] if word in words[m]] for n, m in ((a, b), (b, a))]
-        same_order.append(shared[0] == shared[1])
+    ids = targets["level"].astype("str") + ":" + targets["target_id"]
+    expected = ids.groupby(targets["query_id"]).agg(frozenset).to_dict()
+    same_order = [  # of the shared words, each where it first occurs
+        [word for word in words[a] if word in words[b]]
+        == [word for word in words[b] if word in words[a]]
+        for a, b in zip(pairs["first"], pairs["second"], strict=True)
+    ]
     return pd.DataFrame({
         "query_id": one["query_id"], "other": other["query_id"],
         "similarity": pairs["similarity"],

@@ -14,7 +14,8 @@ import pandas as pd
 
 from ragscore.frames.data import DataError
 from ragscore.frames.escaping import html_text, visible
-from ragscore.golden.sheet import STATES, add_labels, filled, golden_to_label
+from ragscore.golden.labels import add_labels
+from ragscore.golden.sheet import STATES, filled, golden_to_label
 
 GRADES = {1: "✔ supports", 2: "2 well", 3: "3 exactly", 0: "✘ no"}
 _TEXT = (

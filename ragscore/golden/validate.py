@@ -195,13 +195,16 @@ def _violations(golden: Golden, catalogue: pd.DataFrame | None) -> pd.DataFrame:
         supports_only={*golden.targets["level"]} == {"anchor"},
         expects_empty=golden.queries["query_id"].isin(golden.checks.loc[empty, "query_id"]),
     )
-    parts = [pd.DataFrame(columns=COLUMNS)]
+    parts, of_kind = [pd.DataFrame(columns=COLUMNS)], dict(iter(items.groupby("kind")))
     for rule in RULES:
-        asked = queries.query(rule.applies, engine="python") if rule.applies else queries
         kind = rule.needs.removeprefix("no ")
-        own = items[items["kind"].eq(kind) & items["query_id"].isin(asked["query_id"])]
+        own = of_kind.get(kind, items[:0])
         if rule.pattern:
             own = own[own["found"].str.contains(rule.pattern)]
+        if not len(own) and kind != rule.needs:
+            continue
+        asked = queries.query(rule.applies, engine="python") if rule.applies else queries
+        own = own[own["query_id"].isin(asked["query_id"])]
         if kind == rule.needs:
             lacking = asked[~asked["query_id"].isin(own["query_id"])]
             own = lacking[["query_id"]].assign(found="none").reindex(columns=ITEM).astype("object")

@@ -6,15 +6,17 @@ Queries and passages without an id get one that is made of their text.
 import hashlib
 import unicodedata
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 from pandas.api.types import is_bool_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
 
-from ragscore.frames.codes import coded, codes_of
+from ragscore.frames.codes import arrow_texts, coded, codes_of
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.files import LONGEST_ID, has_limits
 from ragscore.io.run_records import Level, Values, series, values_of
@@ -60,6 +62,9 @@ class Cells:
         if (texts := _plain_texts(column)) is None:
             values = [as_id(plain_cell(one)) for one in column]
             texts = pd.Series(values, column.index, dtype="str", name=column.name)
+        is_json = texts.str.startswith(('{"', "[{", '["')).to_numpy(bool)
+        allowed = f"an id; such texts are read by frame[{column.name!r}].map(json.loads)"
+        self.report(column, is_json, allowed)
         lengths = texts.str.len().to_numpy("float64", na_value=0)
         is_bad = (lengths == 0) & (is_needed | column.notna())
         if has_limits():
@@ -85,16 +90,15 @@ class Cells:
 
     def numbers(self, column: pd.Series, type: str = "number") -> pd.Series:
         """Return a column as numbers; other texts are none, nor are decimals whole ones."""
-        known, values = column.notna(), column
         if is_bool_dtype(column.dtype) or not is_numeric_dtype(column.dtype):
-            texts = column.astype("str").str.strip().str.lower()
-            known, values = known & ~texts.isin(["", "nan"]), _written(texts)
-        floats = values.to_numpy("float64", na_value=np.nan)
-        wrong = np.isnan(floats) & known.to_numpy()
+            known, floats = _written(column)
+        else:
+            known, floats = column.notna().to_numpy(), column.to_numpy("float64", na_value=np.nan)
+        wrong = np.isnan(floats) & known
         if type != "number":
             most = 2 ** (31 if type == "rank" else 53)
             is_whole = (np.floor(floats) == floats) & (np.abs(floats) < most)
-            wrong |= ~is_whole & (known.to_numpy() | (type == "rank"))
+            wrong |= ~is_whole & (known | (type == "rank"))
         allowed = "a finite number" if type == "number" else "a whole number"
         self.report(column, wrong, allowed, drops=self.drops)
         found = np.where(wrong, 1 if type == "rank" else np.nan, floats)
@@ -112,13 +116,19 @@ def _plain_texts(column: pd.Series) -> pd.Series | None:
     return column.astype("str") if is_plain else None
 
 
-def _written(texts: pd.Series) -> pd.Series:
-    """Return the numbers that texts say, NaN for others; one that overflows is no infinity."""
-    try:  # many times as fast, for plain numbers only
-        found = pd.Series(pa.array(texts.array).cast(pa.float64()).to_pandas(), texts.index)
-    except pa.ArrowInvalid:
-        found = pd.to_numeric(texts, errors="coerce")
-    return found.mask(np.isinf(found) & ~texts.str.contains("inf", na=False))
+def _written(column: pd.Series) -> tuple[Flags, npt.NDArray[np.float64]]:
+    """Return which values are stated, and the numbers that texts say, NaN for others."""
+    if isinstance(column.dtype, pd.StringDtype):
+        with suppress(pa.ArrowInvalid):  # many times as fast, for plain numbers only
+            floats = arrow_texts(column).cast(pa.float64()).to_numpy()
+            if not np.isinf(floats).any():
+                return ~np.isnan(floats), floats
+    texts = column.astype("str").str.strip().str.lower()
+    is_known = column.notna() & ~texts.isin(["", "nan"])
+    found = pd.to_numeric(texts, errors="coerce")
+    # what overflows is no infinity
+    found = found.mask(np.isinf(found) & ~texts.str.contains("inf", na=False))
+    return is_known.to_numpy(bool), found.to_numpy("float64", na_value=np.nan)
 
 
 def _text(value: Any) -> str | None:

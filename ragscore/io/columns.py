@@ -7,6 +7,7 @@ are the only place that knows how other people call their columns.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import NoneType
 from typing import Any
@@ -40,10 +41,10 @@ RESULT_ROLES = {
 GOLDEN_ROLES = {
     **_QUERY,
     "doc_id": "expected_doc_ids expected_doc_id gold_doc_ids gold_doc_id gold_docs relevant_doc_ids"
-    " relevant_docs relevant_doc_id relevant_documents relevant_ids relevant positive_doc_ids"
-    " positive_ids positives positive gold_ids gold_id gold golds expected_ids expected_docs"
-    " expected ground_truth_ids ground_truth_doc_ids retrieval_gt reference_doc_ids target_ids"
-    " target qrels judgments judgements correct_docs correct_ids"
+    " relevant_docs relevant_doc_id relevant_documents relevant_document_ids relevant_ids relevant"
+    " positive_doc_ids positive_ids positives positive gold_ids gold_id gold golds expected_ids"
+    " expected_docs expected ground_truth_ids ground_truth_doc_ids retrieval_gt reference_doc_ids"
+    " target_ids target qrels judgments judgements correct_docs correct_ids"
     f" doc_ids docids {_IDS['doc_id']} id _id",
     "chunk_id": "expected_chunk_ids expected_chunk_id gold_chunk_ids gold_chunk_id gold_chunks"
     " relevant_chunk_ids relevant_chunks reference_context_ids gold_context_ids gold_passage_ids"
@@ -80,6 +81,8 @@ ANSWERABLE = {
     for name in GOLDEN_ROLES[role].split()
 }
 """Names for what `answerable` says: True where they say the same, False where the opposite."""
+DISTANCES = ("distance", "distances")
+"""Names of scores of which the smallest comes first. In objects the order counts alone."""
 METRIC_ROLES = ("score.", "reason.", "scorer_error.")
 """Beginnings of the roles of values that another tool computed: `score.<metric>` and the like."""
 ID_ROLES = ("doc_id", "chunk_id")
@@ -108,9 +111,10 @@ _VAGUE = frozenset(
     "id _id text texts content contents title context contexts passage passages document documents"
     " doc docs url retrieved retrieved_docs retrieved_documents retrieved_chunks results hits top_k"
     " hits_top_k predictions ranked ranking chunk tag method model retriever prompt topic position"
-    " pos expected expected_docs gold golds gold_docs gold_chunks target relevant relevant_docs"
-    " relevant_documents relevant_chunks positive positives correct_docs qrels judgments judgements"
-    " score reference evidence references".replace("_", "").split()
+    " pos case_id expected expected_docs gold golds gold_docs gold_chunks target relevant"
+    " relevant_docs relevant_documents relevant_chunks positive positives correct_docs qrels"
+    " judgments judgements score distance distances reference evidence references"
+    "".replace("_", "").split()
 )
 """Names that may be of other things, too: a column with a specific name goes before theirs."""
 _OWN = {
@@ -195,6 +199,13 @@ def may_be(names: Iterable[str], side: str) -> bool:
     """Return True if the names of columns alone make a table results, or a golden set."""
     names, says = [*names], [role for role in SAYS[side] if role != "query"]
     return names_query(names) and bool(called(names, side, *says))
+
+
+def is_record(names: Iterable[str], side: str) -> bool:
+    """Return True for names of a record of a query; an id with only a score or a text is a hit."""
+    plain = {plain_name(name) for name in names}
+    says = called(plain, side, *{*SAYS[side]} - {"text"})
+    return names_query(plain if says or not plain & _BESIDE[side] else plain - {"id"})
 
 
 def resolve(
@@ -412,7 +423,7 @@ def inner_roles(hit: Mapping[str, Any], role: str, beside: str = "score") -> Col
     roles: Columns = {
         name: plain[first[0]]
         for name in (*ID_ROLES, "rank", beside, "text")
-        if (first := [one for one in known[name] if one in plain and one != "id"])
+        if (first := [one for one in known[name] if one in plain and one not in ("id", *DISTANCES)])
     }
     if "id" in plain and not roles.keys() & {*ID_ROLES}:
         roles[role] = plain["id"]
@@ -467,6 +478,11 @@ def unsettled(
         if "answer" in fields and "doc_id" not in roles:
             wanted, more = "reference_answer", f"doc_id, {more}"
     column = "answer" if wanted == "reference_answer" else roles.get(wanted, "???")
+    stems = {name: name.rstrip("0123456789") for name in fields}
+    counts = Counter(stem for name, stem in stems.items() if stem not in ("", name))
+    if several := [stem for stem, n in counts.items() if n > 1]:
+        by_rank = [name for name in fields if stems[name] == several[0]]
+        more += f"; in one list: frame.assign({wanted}=frame[{by_rank}].to_numpy().tolist())"
     shown = [f"{name}={_short(value)}" for name, value in list(fields.items())[:12]]
     shown += [f"and {len(fields) - 12} more"] if len(fields) > 12 else []
     return DataError(

@@ -198,7 +198,7 @@ def sample(path: Path) -> Sample:
             keys = {*map(str, top["columns"] if is_split else top)}
         elif whole is None:  # cut by the sample: the keys of the first object that it shows
             with suppress(ValueError, RecursionError):
-                keys.update(name for name, _, _ in json_fields(text))
+                keys.update(name for name, _ in json_fields(text))
         first = top if isinstance(top, dict) else None
         return Sample(path, "json", frozenset(keys), first, line, text)
     # a header line has commas, tabs or the like; other text has no names

@@ -51,15 +51,20 @@ class _Cell(NamedTuple):
     is_bad: bool = False
 
 
-def is_listed(column: pd.Series) -> bool:
-    """Return True if a cell is a list or mapping, also one as text, or if none is known."""
+def is_listed(column: pd.Series, is_again: bool = False) -> bool:
+    """Return True if a cell is a list or mapping, also one as text, or if none is known.
+
+    `is_again`: queries stand there again, so that a text such as "[1]" is an id of one hit.
+    """
     known = column.dropna()
     if known.dtype == object:
         is_list = [not isinstance(o, _SCALARS) or str(o).startswith(("[", "{")) for o in known]
         return not is_list or any(is_list)
     if is_numeric_dtype(known.dtype) or not len(known):
         return not len(known)
-    return bool(known.astype("str").str.startswith(("[", "{")).any())
+    texts = known.astype("str")
+    listed = texts[texts.str.startswith(("[", "{"))]
+    return bool(len(listed)) and not (is_again and listed.str.fullmatch(r"\[\d+\]").all())
 
 
 def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "score") -> Items:
@@ -78,7 +83,8 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
     every = {role: [_cell(one, is_ranked) for one in column] for role, column in columns.items()}
     mine = every.pop(main)
     is_bad = [one.is_bad for one in mine]
-    cells.report(columns[main], is_bad, f"{LIST_ALLOWED}, or a mapping id -> score")
+    inside = f'columns={{"{main}": "{columns[main].name}.???"}} for what lies in it'
+    cells.report(columns[main], is_bad, f"{LIST_ALLOWED}, or a mapping id -> {beside}; {inside}")
     lists = {role: [one.items for one in of] for role, of in every.items()}
     if any(one.numbers is not None for one in mine):
         # of ids without a grade, beside some with one, each is 1
@@ -127,7 +133,8 @@ def _cell(cell: Any, is_ranked: bool) -> _Cell:
         value = hits_of(value) if is_ranked else nested(plain_cell(value))
     if isinstance(value, dict):
         ids, numbers = [*value], [*value.values()]
-        if is_ranked and not (are_numbers or _are_numbers(value)):
+        is_nested = any(isinstance(one, (list, dict)) for one in numbers)
+        if is_nested or (is_ranked and not (are_numbers or _are_numbers(value))):
             return _Cell([], is_bad=True)
         falling = sorted(numbers, reverse=True) if is_ranked else numbers
         if falling != numbers:

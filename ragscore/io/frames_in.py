@@ -19,10 +19,10 @@ import pandas as pd
 import pyarrow as pa
 
 from ragscore.frames.data import DataError
-from ragscore.frames.errors import excerpt, name_list
+from ragscore.frames.errors import excerpt, name_list, warn
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.cells import column_of, plain_values
-from ragscore.io.columns import Columns, are_means, kind_of, names_query
+from ragscore.io.columns import Columns, are_means, is_record, kind_of, names_query
 from ragscore.io.detect import delimiter_of, first_cells, sample
 from ragscore.io.exploded import hits_of, response_hits
 from ragscore.io.files import read_bytes, read_parquet, read_text
@@ -33,8 +33,8 @@ from ragscore.io.values import plain_cell, value_at
 Source = Path | pd.DataFrame
 _PLAIN = {str, int, float, bool, list, dict}
 _SHAPES = {
-    "results": "{query: [ids]}, {query: {id: score}}, or a list of records",
-    "golden": "{query: [ids]}, {query: {id: grade}}, or a list of records",
+    "results": "{query: [ids]}, {query: {id: score}}, or a list of records, also under one key",
+    "golden": "{query: [ids]}, {query: {id: grade}}, or a list of records, also under one key",
 }
 
 
@@ -94,11 +94,10 @@ class Table:
 
 
 def _first(column: pd.Series) -> Any:
-    known = column.dropna()
-    values = (plain_cell(one) for one in known.iloc[:100])
+    begin = column.first_valid_index() or 0
+    known = [plain_cell(one) for one in column.iloc[begin : begin + 100].dropna()]
     # an empty list first: the next ones may hold something
-    found = next((one for one in values if one not in EMPTY), None)
-    return plain_cell(known.iloc[0]) if found is None and len(known) else found
+    return next((one for one in known if one not in EMPTY), known[0] if known else None)
 
 
 EMPTY: tuple[Any, ...] = ([], {}, "[]")
@@ -287,6 +286,11 @@ def table_of(
     held = _content(source, problems) if isinstance(source, Path) else source
     if isinstance(held, list):
         values, lines = [one.values for one in held], [one.line for one in held]
+        if len(values) > 2 and not any(values[0].keys() & one.keys() for one in values[1:]):
+            found = f"a header: no other record has {name_list(values[0])}"
+            allowed = "records only: pd.read_json(path, lines=True).iloc[1:]"
+            problems.add(found, line=lines.pop(0), allowed=allowed)
+            del values[0]
         table = record_table(values, name, "JSON", lines)
     else:
         table = held if isinstance(held, Table) else _of_dict(held, name, columns, side)
@@ -304,9 +308,16 @@ def _of_dict(source: Mapping[Any, Any], name: str, columns: Columns | None, side
     if is_named and are_lists and len(source) > 1:
         raise DataError(f"columns: {name_list(source)}", file=name, allowed="pd.DataFrame(data)")
     lists = [one for one in source.values() if isinstance(one, list) and one]
-    known = [one for one in lists if all(isinstance(i, dict) for i in one) and names_query(one[0])]
+    objects = [one for one in lists if all(isinstance(item, dict) for item in one)]
+    asked = {str((columns or {}).get(role)).partition(".")[0] for role in ("query_id", "query")}
+    known = [one for one in objects if asked & one[0].keys() or is_record(one[0], side)]
     if len(known) == 1:  # records under one key, beside means or a config
         return record_table(known[0], name, "json")
+    if len(known) > 1 and any(isinstance(one, list) for one in known[0][0].values()):
+        raise DataError(
+            f"records under each of {name_list(source)}", file=name, allowed="one list of them:"
+            ' [{"run_id": key} | row for key, rows in data.items() for row in rows]',
+        )  # fmt: skip
     if are_means(source):
         raise DataError(
             f"means without rows: {describe(next(iter(source.values())))} of"
@@ -341,6 +352,13 @@ def _of_queries(source: Mapping[Any, Any], name: str, side: str) -> Table:
             found = f"found {describe(value)} for {query_id!r}"
             raise DataError(found, file=name, allowed=_SHAPES[side])
         rows.append((run_id, query_id, listed))
+    scores = [[*one.values()] for _, _, one in rows if isinstance(one, dict)]
+    is_long = not is_golden and any(len(one) > 2 for one in scores)
+    if is_long and all(one == [*range(1, len(one) + 1)] for one in scores):
+        warn(
+            f"{name}: the numbers beside ids are 1, 2, 3 in their order, as ranks are, and count as"
+            " scores: the last id comes first; of ranks pass {query: [*ids]}"
+        )
     roles = {"run_id": "run_id"} if has_runs else {}
     roles |= {"query_id": "query_id", "doc_id": held}
     frame = pd.DataFrame(rows, columns=["run_id", "query_id", held], dtype=object)

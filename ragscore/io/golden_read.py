@@ -119,10 +119,7 @@ def golden_of(
             allowed="ids must be unique",
         )
     records["targets"] = with_levels(records["targets"])
-    frames = {
-        name: from_records(records[name], name).drop_duplicates(ignore_index=True)
-        for name in FRAMES
-    }
+    frames = {name: from_records(records[name], name) for name in FRAMES}
     check_groups(frames["queries"], frames["targets"], first, problems)
     if catalogue is not None:
         check_catalogue(frames["targets"], catalogue, problems)
@@ -173,7 +170,10 @@ def read_row(
     known = KNOWN_FIELDS if "id" in row.values else KNOWN_FIELDS | {"query_id"}
     own = {name: one for name, one in fields.values.items() if name not in known}
     record |= {f"x_{name}": _plain(one) for name, one in own.items()}
-    return {name: [{"query_id": query_id} | one for one in rows] for name, rows in parts.items()}
+    once = {name: {tuple(row.items()): row for row in rows} for name, rows in parts.items()}
+    return {
+        name: [{"query_id": query_id} | row for row in rows.values()] for name, rows in once.items()
+    }
 
 
 def _checks(fields: FieldReader) -> list[dict[str, Any]]:
@@ -323,7 +323,9 @@ def _expected(fields: FieldReader, name: str, column: str) -> Iterator[dict[str,
         listed, grade = given.get("any"), given.get("grade", 1)
         every = [*map(as_id, listed if isinstance(listed, list) else [listed])]
         ids = tuple(dict.fromkeys(one for one in every if one is not None))
-        if {*given} - {"any", "grade", "judged_by"} or not ids or None in every:
+        kinds = [isinstance(one, str) for one in listed] if isinstance(listed, list) else []
+        is_pair = kinds == [True, False]  # an id and its grade, which would be an id, too
+        if {*given} - {"any", "grade", "judged_by"} or not ids or None in every or is_pair:
             fields.reject(item, name, IDS_ALLOWED)
         elif not _is_grade(grade):
             fields.reject({"grade": grade}, name, GRADE_ALLOWED)

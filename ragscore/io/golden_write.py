@@ -5,6 +5,8 @@ Its rows say `answerable` where their expectations don't imply it.
 
 import json
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pandas as pd
 import yaml
 
 from ragscore.frames.data import DataError, Golden
-from ragscore.frames.errors import plural, warn
+from ragscore.frames.errors import name_list, plural, warn
 from ragscore.io.files import write_lines, write_text
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
@@ -26,7 +28,7 @@ from ragscore.io.golden_read import (
     golden_of,
 )
 from ragscore.io.source import Problems, Row, YamlDate, YamlFloat, YamlInt
-from ragscore.io.values import by_query, nested_of, row_dicts
+from ragscore.io.values import by_query, nested_of, refuse_taken, row_dicts
 
 HEADER = """\
 # Golden questions: a list of mappings; `id` and `query` are required.
@@ -66,7 +68,7 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
         Counts what the file has no place for, such as spans of expected chunks, which came from
         `Golden.resolve_spans`: resolve them again.
     """
-    rows = golden_rows(golden, path)
+    rows, _ = golden_rows(golden, path)
     if Path(path).name.removesuffix(".gz").endswith(".jsonl"):
         return write_lines(path, rows)
     return write_text(path, HEADER + yaml_text(rows))
@@ -132,20 +134,21 @@ def _dump(value: Any, flow: bool | None) -> str:
 
 def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
     """Return a query as a row of our golden file, without `answerable`."""
-    extra = _own(query)
-    if taken := sorted(extra.keys() & KNOWN_FIELDS):
-        raise DataError(
-            f"x_{taken[0]} would be read as {taken[0]}",
-            field="queries",
-            allowed="a name that no field has",
-        )
+    refuse_taken(query, KNOWN_FIELDS, "queries")
     targets, checks, tags = parts["targets"], parts["checks"], parts["tags"]
-    versions = [one.get("chunker_version") for one in targets if one["level"] == "chunk"]
+    chunks = [one for one in targets if one["level"] == "chunk" and "chunker_version" in one]
+    versions = {one["chunker_version"] for one in chunks}
+    if len(versions) > 1:
+        raise DataError(
+            f"chunks of {query['query_id']} are of {name_list(sorted(versions))}",
+            field="chunker_version",
+            allowed="one chunker a query; or anchors, which survive another one",
+        )
     flags = {check["kind"]: check["text"] for check in checks}
     row: dict[str, Any] = {
         "id": query["query_id"],
         "query": query["query"],
-        "chunker_version": next((one for one in versions if one is not None), None),
+        "chunker_version": next(iter(versions), None),
         "gold_supports": _supports(targets),
         "required_support_groups": _groups(parts["support_groups"], targets),
         "expected_metadata": {one["key"]: json.loads(one["value"]) for one in parts["conditions"]},
@@ -160,7 +163,15 @@ def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
     for name, kind in TAG_FIELDS.items():
         row[name] = [one["value"] for one in tags if one["kind"] == kind]
     said = {name: row[name] for name in FIELD_ORDER if row.get(name) not in (None, [], {})}
-    return said | extra
+    return said | _own(query)
+
+
+def written_rows(golden: Golden) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield each query, and its row of our golden file without `answerable`."""
+    parts = {name: by_query(getattr(golden, name)) for name in FRAMES if name != "queries"}
+    for query in row_dicts(golden.queries):
+        query_id = query["query_id"]
+        yield query, row_of(query, {name: of.get(query_id, []) for name, of in parts.items()})
 
 
 def _check(check: dict[str, Any]) -> Any:
@@ -239,8 +250,10 @@ def _groups(members: Rows, targets: Rows) -> list[list[Any]]:
     return groups
 
 
-def golden_rows(golden: Golden, path: str | Path) -> Rows:
-    """Return a golden set as rows of our file, with `answerable` where the others don't imply it.
+def golden_rows(golden: Golden, path: str | Path) -> tuple[Rows, Golden]:
+    """Return a golden set as rows of our file, and as they are read.
+
+    Rows have `answerable` where the other fields don't imply it.
 
     Raises
     ------
@@ -257,11 +270,7 @@ def golden_rows(golden: Golden, path: str | Path) -> Rows:
     starts = targets.loc[targets["level"] == "chunk"].get("start", pd.Series(dtype="Int64"))
     if n := int(starts.notna().sum()):
         warn(f"{path} has no place for the spans of {plural(n, 'chunk')}: resolve them again")
-    parts = {name: by_query(getattr(golden, name)) for name in FRAMES if name != "queries"}
-    rows = [
-        row_of(query, {name: groups.get(query["query_id"], []) for name, groups in parts.items()})
-        for query in row_dicts(golden.queries)
-    ]
+    rows = [row for _, row in written_rows(golden)]
     read = golden_of(
         [Row(row, number) for number, row in enumerate(rows, 1)],
         Problems(path, strict=True),
@@ -286,7 +295,8 @@ def golden_rows(golden: Golden, path: str | Path) -> Rows:
             allowed="true or false, or no expectations",
         )
     is_said = ((labels != implied) | implied.isna()).fillna(False) & ~labels.isna()
-    return [
+    stated = [
         {"id": row["id"], "query": row["query"], "answerable": bool(label)} | row if said else row
         for row, label, said in zip(rows, labels, is_said, strict=True)
     ]
+    return stated, replace(read, queries=read.queries.assign(answerable=labels))

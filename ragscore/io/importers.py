@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results, from_records
+from ragscore.frames.data import DataError, Golden, Results, conform, from_records
 from ragscore.frames.errors import packages_of
 from ragscore.frames.kinds import LABELS
 from ragscore.io.cells import ids_of_queries, run_name_of
@@ -287,7 +287,8 @@ def _read_results(
     about_runs = flatten({name: one for name, one in told.items() if name not in OF_RUN})
     about_runs |= {name: told[name] for name in OF_RUN if name in told}
     about_runs["system"] = results.runs["system"].map(systems)
-    return replace(results, runs=results.runs.assign(**about_runs))
+    results.runs = conform(results.runs.assign(**about_runs), "runs")
+    return results
 
 
 def _read_golden(

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from ragscore.frames.errors import DataError, name_list
 from ragscore.io.files import check_unpacked
 from ragscore.io.importers import (
     PASSED,
@@ -109,9 +110,23 @@ def opened(path: Path) -> Fields:
         head = "header.json" if "header.json" in names else "_journal/start.json"
         top = parse_json(_member(opened, file, head))
         found = [_whole(_member(opened, file, one)) for one in names if one[:8] == "samples/"]
+        whole = [one for one in names if one == "summaries.json"]  # a log cut short has only parts
+        lists = whole or [one for one in names if one.startswith("_journal/summaries/")]
+        summaries = [one for name in lists for one in parse_json(_member(opened, file, name))]
+    if lost := _named(summaries) - _named(found):  # as where a name in the zip is damaged
+        raise DataError(
+            f"{len(found)} samples, without {name_list(sorted(lost))}",
+            file=path,
+            field="samples",
+            allowed="all that its summaries list",
+        )
     # the zip has them as they were finished; ids of one length come before longer ones
     in_order = sorted(found, key=lambda one: (one.get("epoch") or 0, str(one.get("id")).zfill(99)))
     return top | {"samples": in_order}
+
+
+def _named(samples: list[Fields]) -> set[str]:
+    return {f"{one.get('id')} (epoch {one.get('epoch')})" for one in samples}
 
 
 def _member(opened: zipfile.ZipFile, file: BinaryIO, name: str) -> str:

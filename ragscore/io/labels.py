@@ -94,20 +94,23 @@ def _ask_for_grades(table: Table, roles: Columns, own: Iterable[pd.Series]) -> N
         fields = items.columns.items() if "grade" not in items.columns else ()
         own = [one.rename(f"{one.name}.{name[2:]}") for name, one in fields if name[:2] == "x_"]
         asked = asked.take(items.row).reset_index(drop=True)
+    doubtful = []
     for column in own:
         name, words = str(column.name), column.dropna().astype("str").str.strip().str.lower()
         is_named = not len(words) and len(asked) > 1 and called([name], "golden", "grade")
-        kinds = map(kind_of, words.unique())
-        is_grade = all(one in ("number", "flag", "fraction") for one in kinds)
-        is_grade = is_grade or bool(words.isin(_GRADES).all())
-        by_query = words.groupby(asked, sort=False)
-        if is_named or (is_grade and (by_query.nunique() > 1).any()):
-            raise DataError(
-                f"no column is taken for grades, so every id would be relevant; {name} holds"
-                f" {name_list(column.dropna().unique())}",
-                file=table.name, field="columns", columns={"grade": name},
-                allowed='if these are grades, {"grade": None} if not',
-            )  # fmt: skip
+        are_words = bool(words.isin(_GRADES).all())
+        is_grade = are_words or {*map(kind_of, words.unique())} <= {"number", "flag", "fraction"}
+        if is_named or (is_grade and words.groupby(asked, sort=False).nunique().gt(1).any()):
+            told = f"{name} holds {name_list(column.dropna().unique())}"
+            doubtful.append((not are_words, words.nunique(), name, told))
+    if doubtful:
+        doubtful.sort()  # words for grades first, then the fewest values
+        held = "; ".join(told for *_, told in doubtful[:3])
+        raise DataError(
+            f"no column is taken for grades, so every id would be relevant; {held}",
+            file=table.name, field="columns", columns={"grade": doubtful[0][2]},
+            allowed='if these are grades, {"grade": None} if none are',
+        )  # fmt: skip
 
 
 _GRADES = frozenset(
@@ -130,7 +133,7 @@ def labels_of(
     if not cells.keep.all():
         return labels_of(table.part(cells.keep), roles, problems, absent_docs, catalogue)
     encoded = coded(query_id)
-    ids = encoded.cat.categories.to_series().reset_index(drop=True)
+    ids = pd.Series(encoded.cat.categories)
     found: dict[str, Any] = {"query_id": ids, "query": ids}
     texts = cells.take(columns["query"], "text") if "query" in columns else query_id
     groups = Groups(codes_of(encoded).astype(np.int64), len(ids), cells, texts.fillna(query_id))
@@ -143,7 +146,7 @@ def labels_of(
             says = groups.one(cells.take(columns[role], "flag"), role)
             stated = stated.fillna(says if role == "answerable" else ~says)
     kinds = CHECKS | TAGS | {role: role[5:] for role in columns if role.startswith("tags.")}
-    texts_of = [_texts_of(columns[r], groups, kind) for r, kind in kinds.items() if r in columns]
+    told = [_texts_of(columns[r], groups, kind) for r, kind in kinds.items() if r in columns]
     for role in [role for role in ("reference_answer", *LABELS) if role in columns]:
         cells_of = map(nested, plain_values(columns[role]))
         if role == "reference_answer" and any(isinstance(one, list) for one in cells_of):
@@ -151,38 +154,35 @@ def labels_of(
             every = _texts_of(columns[role], groups, "accepted_answer")
             every = every.drop_duplicates(["query", "text"])
             first = every.drop_duplicates("query")
-            texts_of.append(every.drop(index=first.index))
-            found[role] = first.set_index("query")["text"].reindex(range(len(ids))).array
+            told.append(every.drop(index=first.index))
+            found[role] = first.set_index("query")["text"].reindex(range(len(ids)))
         else:
             found[role] = groups.one(cells.take(columns[role], "answer"), role)
     if "reference_answer" in found and pd.isna(found["reference_answer"]).all():
         del found["reference_answer"]
-    told = pd.concat([_NO_TEXTS, *texts_of]).sort_values("query", kind="stable")
-    told["query_id"] = ids.take(told["query"].to_numpy(np.int64)).to_numpy()
-    told = told.drop_duplicates(ignore_index=True)
-    is_check = told["kind"].isin([*CHECKS.values(), "accepted_answer"])
     targets, expects = _targets(columns, groups, ids)
-    implied = _implied(targets, told[is_check], expects, found, absent_docs)
+    frames, asked = {"targets": targets.drop(columns="query")}, pd.Series(dtype=np.int64)
+    if told:
+        every = pd.concat(told).sort_values("query", kind="stable")
+        every["query_id"] = ids.take(every["query"]).to_numpy()
+        every = every.drop_duplicates(ignore_index=True)
+        is_check = every["kind"].isin([*CHECKS.values(), "accepted_answer"])
+        frames["checks"] = every[is_check].drop(columns="query")
+        tags = every.loc[~is_check, ["query_id", "kind", "text"]]
+        frames["tags"] = tags.rename(columns={"text": "value"})
+        asked = every.loc[every["kind"].isin(["must_contain", "key_fact"]), "query"]
+    implied = _implied(targets, asked, expects, found.get("reference_answer"), absent_docs)
     found["answerable"] = stated.fillna(implied)
     own = {"x_record_id" if name == "x_id" else name: one
            for name, one in own_frame(own_columns(table, roles)).items()}  # fmt: skip
     extra = {name: groups.first(one) for name, one in own.items()}
     queries = pd.DataFrame(found | extra | {"position": np.arange(len(ids))})
-    frames = {
-        "checks": told[is_check].drop(columns="query"),
-        "tags": told.loc[~is_check, ["query_id", "kind", "text"]].set_axis(
-            ["query_id", "kind", "value"], axis=1
-        ),
-        "targets": targets.drop(columns="query"),
-    }
-    lines = dict(zip(ids, groups.first(pd.Series(table.lines)), strict=True))
-    check_groups(queries, frames["targets"], lines, problems)
+    if "group" in found:
+        lines = dict(zip(ids, groups.first(pd.Series(table.lines)), strict=True))
+        check_groups(queries, targets, lines, problems)
     if catalogue is not None:
-        check_catalogue(frames["targets"], catalogue, problems)
+        check_catalogue(targets, catalogue, problems)
     return Golden(queries, **frames, _problems=problems.frame())
-
-
-_NO_TEXTS = pd.DataFrame({"query": [], "kind": [], "text": []}, dtype="str").astype({"query": int})
 
 
 def _texts_of(column: pd.Series, groups: Groups, kind: str) -> pd.DataFrame:
@@ -235,8 +235,8 @@ def _targets(
         return empty("targets").assign(query=np.zeros(0, np.int64)), expects
     targets = filled[0] if len(filled) == 1 else pd.concat(filled, ignore_index=True)
     gain = targets["grade"]
-    if len(fractions := np.unique(gain[np.floor(gain) < gain])):
-        shown = name_list(f"{one:g}" for one in fractions)
+    if (is_fraction := np.floor(gain) < gain).any():
+        shown = name_list(f"{one:g}" for one in np.unique(gain[is_fraction]))
         warn(
             f"{groups.cells.problems.file}: grades are fractions ({shown}): they are taken as"
             " gains, and the grades number them from 0"
@@ -245,7 +245,7 @@ def _targets(
         targets = targets.assign(gain=gain, grade=np.searchsorted(levels, gain))
     if (np.diff(targets["query"]) < 0).any():
         targets = targets.sort_values("query", kind="stable", ignore_index=True)
-    return targets.astype({"grade": "int32"}), expects
+    return targets.assign(grade=targets["grade"].astype("int32")), expects
 
 
 def _grades(column: pd.Series | None, cells: Cells) -> npt.NDArray[np.float64]:
@@ -256,7 +256,10 @@ def _grades(column: pd.Series | None, cells: Cells) -> npt.NDArray[np.float64]:
     known = [score_of(plain_cell(one))[0] for one in written]
     grade = np.array([*known, None], np.float64)[codes]
     is_bad = np.isnan(grade) | (np.abs(grade) >= 2**31)
-    cells.report(column, is_bad, "a whole number, such as 0 or 1", drops=False)
+    cells.report(
+        column, is_bad, "a whole number, such as 0 or 1: frame[...].map({...}) makes numbers of"
+        " words, frame.dropna(subset=[...]) leaves out what isn't judged", drops=False,
+    )  # fmt: skip
     grade[is_bad] = np.nan
     if n_negative := int((grade < 0).sum()):
         text = (
@@ -282,18 +285,17 @@ def _once(query: Codes, keys: pd.Series, grade: Any, cells: Cells) -> Codes:
 
 
 def _implied(
-    targets: pd.DataFrame, checks: pd.DataFrame, expects: Flags, found: Mapping[str, Any],
-    absent_docs: str,
-) -> pd.Series:  # fmt: skip
-    """Return what expectations say of being answerable."""
+    targets: pd.DataFrame, asked: pd.Series, expects: Flags, answers: Any, absent_docs: str
+) -> pd.Series:
+    """Return what expectations say of being answerable; `asked` are queries with checks."""
 
-    def has(rows: pd.DataFrame) -> Flags:
-        return np.bincount(rows["query"].to_numpy(np.int64), minlength=len(expects)) > 0
+    def has(query: pd.Series) -> Flags:
+        return np.bincount(query, minlength=len(expects)) > 0
 
     if absent_docs == "refuse":
-        return pd.Series(has(targets[targets["level"] == "doc"]), dtype="boolean")
-    is_refused = expects & ~has(targets)
-    answers = found.get("reference_answer", pd.Series("", range(len(expects)))).fillna("") != ""
-    asked = checks[checks["kind"].isin(["must_contain", "key_fact"])]
-    is_known = has(targets[targets["grade"] > 0]) | is_refused | answers | has(asked)
-    return pd.Series(~is_refused, dtype="boolean").where(is_known)
+        return pd.Series(has(targets.loc[targets["level"] == "doc", "query"]), dtype="boolean")
+    is_refused = expects & ~has(targets["query"])
+    is_known = has(targets.loc[targets["grade"] > 0, "query"]) | is_refused | has(asked)
+    if answers is not None:
+        is_known |= (answers.fillna("") != "").to_numpy(bool)
+    return pd.Series(pd.arrays.BooleanArray(~is_refused, ~is_known))

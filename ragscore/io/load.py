@@ -173,23 +173,32 @@ def _name(source: Any) -> str:
 def _warn_of_expectations(golden: Golden, name: str) -> None:
     """Warn of queries that expect nothing, and of those whose labels contradict each other."""
     checks, queries, targets = golden.checks, golden.queries, golden.targets
-    retrieval = checks[checks["kind"].isin(["expected_empty", "forbidden_source_key"])]
-    is_unlabelled = queries["answerable"].isna() & ~queries["query_id"].isin(retrieval["query_id"])
-    if is_unlabelled.any():
+    retrieval = checks.loc[checks["kind"].isin(["expected_empty", "forbidden_source_key"])]
+    judged = targets.loc[targets["level"].ne("predicate"), "query_id"]  # a 0 is a label, too
+    unlabelled = {*queries.loc[queries["answerable"].isna(), "query_id"]}
+    unlabelled -= {*retrieval["query_id"], *judged}
+    own = [str(one)[2:].removesuffix(".json") for one in queries if str(one).startswith("x_")]
+    is_unread = own and not (len(targets) or len(checks) or "reference_answer" in queries)
+    unread = f" (columns without a role: {name_list(own)})" if is_unread else ""
+    if unlabelled:
         warn(
-            f"{name}: {is_unlabelled.sum()} of {len(queries)} queries carry no expectation and"
-            " are unlabelled; absent_docs='refuse' reads them as should-refuse"
+            f"{name}: {len(unlabelled)} of {len(queries)} queries carry no expectation and"
+            f" are unlabelled{unread}; absent_docs='refuse' reads them as should-refuse"
         )
-    own = [str(one).removeprefix("x_") for one in queries if str(one).startswith("x_")]
     n_answerable = int(queries["answerable"].eq(True).sum())
-    if n_answerable and own and not (len(targets) or len(checks) or "reference_answer" in queries):
+    if n_answerable and is_unread:
         warn(
             f"{name}: {plural(n_answerable, 'query')} to be answered, and nothing says what answers"
-            f" them: only refusals are judged (columns without a role: {name_list(own)})"
+            f" them: only refusals are judged{unread}"
         )
-    refused = queries.loc[queries["answerable"].eq(False).fillna(False), "query_id"]
-    relevant = targets["query_id"].isin(refused) & (targets["grade"] > 0)
-    both = targets.loc[relevant, "query_id"].unique()
+    stated = targets["target_id"], queries.get("reference_answer", targets["target_id"])
+    if words := [word for column in stated for word in column[column.isin(NOTHING)]]:
+        warn(
+            f"{name}: {name_list(map(repr, dict.fromkeys(words)))} among the expected ids and"
+            " answers; if it says that there is none, make it null"
+        )
+    is_refused = targets["query_id"].isin(golden._refusals)
+    both = targets.loc[is_refused & (targets["grade"] > 0), "query_id"].unique()
     if len(both):
         warn(
             f"{name}: {plural(len(both), 'query')} to be refused with expected ids or supports"
@@ -309,6 +318,22 @@ def _runs(
             part = _renamed(part, lambda _: run_id)
         parts.append(part)
         formats.append(found)
+    loaded = parts[0] if len(parts) == 1 else _side_by_side(parts, formats, sources)
+    errors = loaded.responses["error"]
+    words = [one for one in errors.dropna().unique() if one.strip().lower() in NO_ERROR_WORDS]
+    if words:
+        warn(
+            f"{plural(int(errors.isin(words).sum()), 'error')} of {len(errors)} responses:"
+            f" {name_list(map(repr, words))} count as failures; if they say that there was"
+            " none, make them null"
+        )
+    return loaded
+
+
+def _side_by_side(
+    parts: list[Results], formats: list[Format | None], sources: list[Any]
+) -> Results:
+    """Return the runs of several sources; tags that several files have get the files' names."""
     twice = _repeated_names(parts)
     for n, found in enumerate(formats):
         if found and found.has_tags and twice & {*parts[n].runs["run_id"].astype("str")}:
@@ -319,18 +344,10 @@ def _runs(
             field="run_id",
             allowed="one file per run; name runs in run.json, or by run_id= one by one",
         )
-    loaded = parts[0] if len(parts) == 1 else Results.concat(parts)
-    stated = loaded.responses["error"].dropna()
-    words = stated[stated.str.strip().str.lower().isin(NO_ERROR_WORDS)]
-    if len(words):
-        warn(
-            f"{plural(len(words), 'error')} of {len(loaded.responses)} responses:"
-            f" {name_list(map(repr, words.unique()))} count as failures; if they say that there was"
-            " none, make them null"
-        )
-    return loaded
+    return Results.concat(parts)
 
 
+NOTHING = ("N/A", "n/a", "None", "none", "NULL", "null", "NaN", "nan")
 NO_ERROR_WORDS = ("none", "null", "nan", "n/a", "na", "no", "false", "ok")
 
 

@@ -20,11 +20,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ragscore.frames.data import KINDS, DataError, Results, empty, from_records
+from ragscore.frames.data import KINDS, DataError, Results, conform, empty, from_records
 from ragscore.frames.errors import warn
 from ragscore.frames.schema import BESIDE, FIELDS
 from ragscore.frames.typing import Flags
-from ragscore.io.files import line_blocks, lines_of, read_text
+from ragscore.io.files import line_blocks, lines_of
 from ragscore.io.formats.fields import json_object
 from ragscore.io.run_records import (
     Columns,
@@ -46,7 +46,6 @@ from ragscore.io.source import (
     as_id,
     as_text,
     describe,
-    field_lines,
     json_rows,
     parsed,
 )
@@ -166,30 +165,28 @@ def _run(path: Path, problems: Problems) -> dict[str, Any]:
     run_json = path.parent / "run.json"
     if stem != "per_query" or not run_json.exists():
         return run_record(named, path)
-    described, lines = json_object(run_json), field_lines(read_text(run_json))
-    faults = problems.for_file(run_json)
-    return run_record({**named, **described}, run_json, lines=lines, problems=faults)
+    described, faults = json_object(run_json), problems.for_file(run_json)
+    return run_record({**named, **described}, run_json, problems=faults)
 
 
 def run_record(
     described: dict[str, Any],
     file: Path | str,
     *,
-    lines: dict[str, int] | None = None,
+    line: int | None = None,
     problems: Problems | None = None,
 ) -> dict[str, Any]:
     """Return one row of the runs frame from the content of a `run.json`.
 
-    Fields without a column go to `x_*`.
+    Fields without a column go to `x_*`. `line`: of the record, where a file has several.
     """
-    reader = FieldReader(described, "", None, problems or Problems(file, strict=True), lines=lines)
-    for name in described:
-        reader.problems.check_names([name], RUN_NAMES, reader.lines.get(name, 1))
+    reader = FieldReader(described, "", line, problems or Problems(file, strict=True))
+    reader.problems.check_names(described, RUN_NAMES, line or 1)
     if (run_id := as_id(reader.pop("run_id"))) is None:
         raise DataError(
             f"found {describe(described.get('run_id'))}",
             file=file,
-            line=reader.lines.get("run_id"),
+            line=line,
             field="run_id",
             allowed=ID_ALLOWED,
         )
@@ -269,9 +266,8 @@ class _Records(Reader):
         """Return the frames, with what answers imply about refusals."""
         frames = super().frames(run_id)
         responses = frames["responses"]
-        for name in RUN_FIELDS:
-            known = responses.get(f"x_{name}", pd.Series(dtype=object)).dropna()
-            if len(runs := known.unique()) > 1:
+        for name in [one for one in RUN_FIELDS if f"x_{one}" in responses]:
+            if len(runs := responses[f"x_{name}"].dropna().unique()) > 1:
                 found = f"found {describe(runs[1])} after {describe(runs[0])}"
                 allowed = "one run in a file; format='table' reads several"
                 self.problems.add(found, field=name, allowed=allowed)
@@ -406,8 +402,9 @@ def implied_refusals(responses: pd.DataFrame) -> pd.Series:
     """
     unknown = pd.Series(pd.NA, responses.index, dtype="boolean")
     grounded = responses.get("grounded", unknown)
-    answer = responses.get("answer", unknown.astype("str"))
-    return (~grounded).mask(answer.str.strip().eq("") & grounded.isna(), True)
+    if "answer" not in responses:
+        return ~grounded
+    return (~grounded).mask(responses["answer"].str.strip().eq("") & grounded.isna(), True)
 
 
 def none_cited(lists: Values) -> pa.Array:
@@ -426,15 +423,18 @@ def with_refusals(responses: pd.DataFrame, is_stated: Any = None) -> pd.DataFram
     some answers, the others are no refusals. `is_stated`: where it does; None: where rows of the
     same run do.
     """
-    unknown, runs = pd.Series(pd.NA, responses.index, dtype="boolean"), responses["run_id"]
-    refused, is_open = responses.get("refused", unknown), responses.get(OPEN, unknown).notna()
+    if {*responses}.isdisjoint(("answer", "grounded", "refused", OPEN)):
+        return responses
+    runs, implied = responses["run_id"], implied_refusals(responses)
+    refused = responses.get("refused", implied)
     if is_stated is None:
-        is_stated = runs.isin(runs[refused.notna()])
-    found = refused.fillna(implied_refusals(responses)).mask(is_open)
+        is_stated = "refused" in responses and runs.isin(runs[refused.notna()])
+    found = refused.fillna(implied)
+    if OPEN in responses:
+        found = found.mask(responses.pop(OPEN).notna())
     if "answer" in responses:
         found = found.mask(found.isna() & responses["answer"].notna() & is_stated, False)
-    known = {"refused": found} if found.notna().any() else {}
-    return responses.drop(columns=OPEN, errors="ignore").assign(**known)
+    return responses.assign(refused=found) if found.notna().any() else responses
 
 
 # Files beside a run or a corpus
@@ -474,7 +474,7 @@ def load_documents(path: str | os.PathLike[str], *, strict: bool = True) -> pd.D
         once="one record per document",
     )
     reader.read(json_rows(Path(path), reader.faults))
-    documents = reader.frames().get("documents", empty("documents"))
+    documents = conform(reader.frames().get("documents", empty("documents")), "documents")
     if faults := problems.records:
         first = DataError(**faults[0])
         warn(f"{len(faults)} faults left out, first {first}")

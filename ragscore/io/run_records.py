@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ragscore.frames.data import KINDS, categorical, conform, empty
+from ragscore.frames.data import KINDS, categorical, empty
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.files import LONGEST_ID, UNFORESEEN
@@ -410,7 +410,10 @@ class Reader:
         return ids, is_good
 
     def frames(self, run_id: str | None = None) -> dict[str, pd.DataFrame]:
-        """Return the frames of what was read, those with rows and responses, hits, citations."""
+        """Return the frames of what was read, those with rows and responses, hits, citations.
+
+        Their columns have the types of their values; making `Results` of them conforms them.
+        """
         found = {}
         for kind in dict.fromkeys([*REQUIRED, *(kind for kind, _ in self.parts)]):
             frame = _frame(kind, [columns for of, columns in self.parts if of == kind], run_id)
@@ -444,12 +447,12 @@ def _frame(kind: str, parts: list[Columns], run_id: str | None) -> pd.DataFrame:
         for part in parts
     ]
     table = pa.concat_tables(tables, promote_options="permissive")
-    found = {name: series(table[name]) for name in table.column_names}
+    frame: pd.DataFrame = table.to_pandas(types_mapper=_DTYPES.get, split_blocks=True)
     if run_id is not None:
-        found["run_id"] = pd.Series(categorical(np.zeros(len(table), np.int8), [run_id]))
-    for name in KINDS[kind].required:
-        found.setdefault(name, pd.Series(np.nan, range(len(table)), dtype="str"))
-    return conform(pd.DataFrame(found, copy=False), kind)
+        frame["run_id"] = categorical(np.zeros(len(table), np.int8), [run_id])
+    for name in KINDS[kind].required.keys() - {*frame}:
+        frame[name] = pd.Series(pd.NA, frame.index, dtype="str")
+    return frame
 
 
 def series(column: pa.Array | pa.ChunkedArray) -> pd.Series:

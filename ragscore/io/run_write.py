@@ -41,13 +41,13 @@ from ragscore.io.run_file import (
 from ragscore.io.run_records import Fields
 from ragscore.io.source import describe, parsed
 from ragscore.io.values import (
-    JSON_SUFFIX,
     SPAN_ALLOWED,
     cells,
     grouped,
     objects_of,
     of_json,
     plain_values_of,
+    refuse_taken,
     row_dicts,
     unflatten,
 )
@@ -183,15 +183,15 @@ def _rows(results: Results, kind: str, fields: Fields) -> dict[str, list[dict[st
 
 def _check_names(frame: pd.DataFrame, kind: str) -> None:
     """Refuse columns of one's own that reading would take for a declared field."""
-    for name in [name for name in map(str, frame) if name.startswith("x_")]:
-        place = name.removeprefix("x_").removesuffix(JSON_SUFFIX)
-        is_taken = place in KNOWN[kind] or (kind == "responses" and place[:8] == "latency_")
-        if place in ALSO and ALSO[place] in frame:  # beside the declared one it is of one's own
-            is_taken = bool(frame.loc[frame[ALSO[place]].isna(), name].notna().any())
-        if is_taken:
-            raise DataError(
-                f"{name} would be read as the field {place}", field=kind, allowed="another name"
-            )
+    phases = {name[2:] for name in map(str, frame) if name[:10] == "x_latency_"}
+    known = KNOWN[kind] | (phases if kind == "responses" else set())
+    beside = [  # beside the declared column it is of one's own
+        f"x_{place}"
+        for place, column in ALSO.items()
+        if {f"x_{place}", column} <= {*frame}
+        and frame.loc[frame[column].isna(), f"x_{place}"].isna().all()
+    ]
+    refuse_taken(frame.columns.difference(beside), known, kind)
 
 
 def _check_rows(frame: pd.DataFrame, kind: str, results: Results) -> None:

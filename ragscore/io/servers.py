@@ -16,6 +16,7 @@ import traceback
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import import_module
 from os.path import commonprefix
 from types import SimpleNamespace
@@ -96,6 +97,14 @@ def checked_address(url: str, field: str, allowed: str) -> SplitResult:
     if _IN_ADDRESS.search(url):
         raise DataError("found a user, a password or a key", field=field, allowed=allowed)
     return parts
+
+
+@cache
+def tls() -> Any:
+    """Return the certificates that servers are checked by, which take long to load: once."""
+    import httpx
+
+    return httpx.create_ssl_context()
 
 
 class Redactor:

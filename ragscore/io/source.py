@@ -254,19 +254,14 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def field_lines(source: str) -> dict[str, int]:
-    """Return the line of each field of a valid JSON object."""
-    return {name: source.count("\n", 0, at) + 1 for name, at, _ in json_fields(source)}
-
-
 _NAME = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
 
 
-def json_fields(source: str) -> Iterator[tuple[str, int, int]]:
-    """Yield each field of the first JSON object, and where its name and its value begin."""
+def json_fields(source: str) -> Iterator[tuple[str, int]]:
+    """Yield each field of the first JSON object, and where its value begins."""
     place = source.index("{") + 1
     while name := _NAME.match(source, place):
-        yield json.loads(name[1]), name.start(1), name.end()
+        yield json.loads(name[1]), name.end()
         place = _DECODER.raw_decode(source, name.end())[1]
 
 

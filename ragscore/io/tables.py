@@ -31,6 +31,7 @@ from ragscore.io.cells import (
     text_id,
 )
 from ragscore.io.columns import (
+    DISTANCES,
     ID_ROLES,
     METRIC_ROLES,
     Columns,
@@ -157,8 +158,9 @@ def read_results_table(
     own = own_columns(table, roles)
     run_id = run_id or (run_name_of(source) if isinstance(source, Path) else "run")
     asked = Asked(table, given, own, problems, run_id, "repeat" in (columns or {}))
-    ids = [role for role in (*ID_ROLES, "text") if role in roles]
-    is_per_hit = bool(ids) and not any(is_listed(given[role]) for role in ids)
+    ids = [role for role in ID_ROLES if role in roles] or ["text"] * ("text" in roles)
+    is_again = asked.query_id.duplicated().any()
+    is_per_hit = bool(ids) and not any(is_listed(given[role], is_again) for role in ids)
     results = of_hits(asked) if is_per_hit else of_queries(asked)
     if table.roles:
         return results
@@ -166,7 +168,8 @@ def read_results_table(
     if "answer" in given and given["answer"].notna().all():
         _warn_of_references(table.name, given["answer"], own.values())
     order = "order of the hits"
-    rank = f"{roles['score']} (descending)" if is_per_hit and "score" in roles else order
+    way = "ascending" if roles.get("score") in DISTANCES else "descending"
+    rank = f"{roles['score']} ({way})" if is_per_hit and "score" in roles else order
     told = {"rank": rank} if ids and "rank" not in roles else {}
     results.mapping = mapping_of(roles | told, own)
     return results
@@ -274,12 +277,14 @@ def _results(asked: Asked, items: Items, has_order: bool = True) -> Results:
     }
     runs = _repeats(asked, columns["query"])
     keep, cell = cells.keep, {"run_id": runs["run_id"], "query_id": asked.query_id}
-    responses = with_refusals(pd.DataFrame(cell | columns | own_frame(asked.own)))
+    responses = pd.DataFrame(cell | columns | own_frame(asked.own))
+    if {"answer", "refused"} & columns.keys():
+        responses = with_refusals(responses)
     kept = np.flatnonzero(keep[items.row] & hits.pop("keep"))
     row, of_hits = items.row[kept], pd.DataFrame(hits, copy=False)
     if len(kept) < len(of_hits):
         of_hits = of_hits.take(kept).reset_index(drop=True)
-    of_hits["run_id"] = coded(responses["run_id"]).take(row).reset_index(drop=True)
+    of_hits["run_id"] = responses["run_id"].take(row).reset_index(drop=True)
     of_hits["query_id"] = responses["query_id"].take(row).reset_index(drop=True)
     lines = items.lines[kept]
     ranked = _ranked(of_hits, row, lines, asked, has_order) if len(row) else empty("hits")
@@ -290,14 +295,13 @@ def _results(asked: Asked, items: Items, has_order: bool = True) -> Results:
         frames["calls"] = of_calls.join(calls[["call", "n_hits"]].reset_index(drop=True))
     frames |= _citations(asked, responses) or _inline(responses[keep], ranked)
     frames |= _stored(asked, responses)
-    responses, runs = responses[keep], runs[keep]
+    responses, described = responses[keep], runs[keep].drop_duplicates("run_id")
     asked.cell = responses[CELL]
-    counts = runs.assign(failed=responses["error"].notna()).groupby("run_id", sort=False)
-    described = runs.drop_duplicates("run_id").reset_index(drop=True)
-    described["n_queries"] = counts.size().to_numpy()
-    described["n_failed"] = counts["failed"].sum().to_numpy()
+    place, run = (codes_of(one["run_id"]) for one in (described, responses))
+    described["n_queries"] = np.bincount(run)[place]
+    described["n_failed"] = np.bincount(run, responses["error"].notna())[place]
     needed = (*CELL, "query", "error")
-    responses = responses.reset_index(drop=True)
+    responses, described = (one.reset_index(drop=True) for one in (responses, described))
     responses = responses[[n for n in responses if n in needed or responses[n].notna().any()]]
     return Results(described, responses=responses, **frames, problems=asked.problems.frame())
 
@@ -309,6 +313,8 @@ def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
     """
     cells, run, same = asked.cells, asked.run.astype("str"), ["run", "query"]
     rows = pd.DataFrame({"run": run, "query": asked.query_id})
+    if "repeat" not in asked.columns and not rows.duplicated().any():
+        return pd.DataFrame({"run_id": asked.run, "system": run, "repeat": 1})
     cell = rows.groupby(same, sort=False, dropna=False).ngroup().to_numpy()
     groups = Groups(cell.astype(np.int64), cell.max() + 1, cells, asked.query_id)
     groups.one(texts.where(cells.keep), "query", drops=True)
@@ -333,7 +339,7 @@ def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
         named.rename("run_id"), named.ne(run) & named.isin(run.unique()),
         "names of runs that don't end as those of repeats do; or a column repeat",
     )  # fmt: skip
-    return pd.DataFrame({"run_id": named, "system": run, "repeat": repeat})
+    return pd.DataFrame({"run_id": coded(named), "system": run, "repeat": repeat})
 
 
 def _citations(asked: Asked, responses: pd.DataFrame) -> dict[str, Any]:
@@ -357,7 +363,11 @@ def _citations(asked: Asked, responses: pd.DataFrame) -> dict[str, Any]:
 
 def _inline(responses: pd.DataFrame, hits: pd.DataFrame) -> dict[str, Any]:
     """Return the citations that answers hold as the ranks of their hits: `[1]`, `[2]`."""
-    if not len(hits) or "answer" not in responses:
+    if not (
+        len(hits)
+        and "answer" in responses
+        and responses["answer"].str.contains("[", regex=False).any()
+    ):
         return {}
     marks = responses["answer"].str.extractall(r"(\[(\d{1,3})\])")
     cell = responses.loc[marks.index.get_level_values(0), CELL].astype("str")
@@ -371,8 +381,10 @@ def _inline(responses: pd.DataFrame, hits: pd.DataFrame) -> dict[str, Any]:
 
 def _stored(asked: Asked, responses: pd.DataFrame) -> dict[str, Any]:
     """Return the frames of the values that another tool computed."""
-    records = []
     metrics = [one.removeprefix("score.") for one in asked.columns if one.startswith("score.")]
+    if not metrics:
+        return {}
+    records = []
     kept = responses.loc[asked.cells.keep, CELL]
     none = pd.Series(None, responses.index, dtype=object)
     for metric in metrics:
@@ -400,6 +412,8 @@ def _read_hits(items: Items, problems: Problems) -> dict[str, Any]:
     for role, type in (("rank", "rank"), ("call", "rank"), ("score", "number")):
         if role in columns:
             hits[role] = cells.numbers(columns[role], type)
+    if "score" in hits and columns["score"].name in DISTANCES:
+        hits["score"] = -hits["score"]
     own = {name: one for name, one in columns.items() if name.startswith("x_")}
     return hits | own | {"keep": cells.keep}
 
@@ -422,7 +436,8 @@ def of_hits(asked: Asked) -> Results:
     for key in keys:
         place = place * (len(key.cat.categories) + 1) + codes_of(key) + 1
     cell = pd.factorize(place, sort=True)[0]
-    first = pd.Series(cell).drop_duplicates().sort_values().index.to_numpy()
+    first = np.zeros(cell.max(initial=-1) + 1, np.int64)
+    first[cell[::-1]] = np.arange(len(cell))[::-1]  # of several rows the last one stays
     groups = Groups(cell, len(first), cells, asked.query_id)
     told = {"query_id": asked.query_id.take(first).reset_index(drop=True)}
     for role, column in columns.items():
@@ -457,11 +472,13 @@ def _ranked(
     Ranks and scores of a table with calls are those within a call; there the ranks run through the
     calls of a query, one after the other.
     """
-    call = hits["call"].to_numpy(np.int64) if "call" in hits else np.ones(len(hits), np.int64)
-    call = call + max(0, 1 - call.min())
     order: Any = np.arange(len(hits))
+    lists = cell
+    if "call" in hits:
+        hits = hits.assign(call=hits["call"] + max(0, 1 - hits["call"].min()))
+        lists = cell * (hits["call"].max() + 1) + hits["call"].to_numpy()
     if "rank" in hits:
-        order = _stored_ranks(hits, cell * (call.max() + 1) + call, lines, asked)
+        order = _stored_ranks(hits, lists, lines, asked)
     elif "score" in hits and hits["score"].notna().any() and not has_order:
         order = -hits["score"].to_numpy()
     keys = ["run_id", "query_id", *(one for one in (*ID_ROLES, "text") if one in hits)]
@@ -472,12 +489,10 @@ def _ranked(
             f"{asked.table.name}: documents stand in a query more than once;"
             ' columns={"run_id": ...} if a column tells runs apart'
         )
-    if "call" in hits:
-        hits = hits.assign(call=call)
-    elif "rank" in hits:
+    if "rank" in hits and "call" not in hits:
         hits = hits.assign(rank=order)
         return hits.iloc[np.lexsort((order, cell))].reset_index(drop=True) if has_order else hits
-    return hits.assign(rank=places(cell, np.lexsort((order, call, cell))).astype(np.int32))
+    return hits.assign(rank=places(cell, np.lexsort((order, lists))).astype(np.int32))
 
 
 def _stored_ranks(hits: pd.DataFrame, cell: Codes, lines: Codes, asked: Asked) -> Any:

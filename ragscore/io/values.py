@@ -387,21 +387,12 @@ def unflatten(flat: dict[str, Any]) -> dict[str, Any]:
     return found[0] if found else {}
 
 
-def extra_fields(
-    row: dict[str, Any], known: frozenset[str] = frozenset(), kind: str = ""
-) -> dict[str, Any]:
-    """Return the `x_` columns of a row as fields of its record.
-
-    Raises
-    ------
-    DataError
-        A field with a known name: reading the file would take it for the known one.
-    """
-    extra = unflatten({name: value for name, value in row.items() if name.startswith("x_")})
-    if again := [name for name in extra if name in known]:
-        found = f"x_{again[0]} would be read as {again[0]}"
-        raise DataError(found, field=kind, allowed="a name that no column has")
-    return extra
+def refuse_taken(names: Iterable[Any], known: Container[str], kind: str) -> None:
+    """Refuse columns of one's own that reading the file would take for a known field."""
+    for name in [name for name in map(str, names) if name.startswith("x_")]:
+        if (place := name.removeprefix("x_").removesuffix(JSON_SUFFIX)) in known:
+            found = f"{name} would be read as the field {place}"
+            raise DataError(found, field=kind, allowed="another name")
 
 
 def plain_values_of(column: pd.Series) -> list[Any]:

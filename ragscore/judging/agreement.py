@@ -14,7 +14,7 @@ import pandas as pd
 from ragscore.analysis.comparison.changes import GOOD_FROM
 from ragscore.frames.codes import has_pair
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import check_choice, name_list, warn
+from ragscore.frames.errors import check_choice, check_whole, name_list, warn
 from ragscore.frames.typing import Codes
 from ragscore.frames.verbs import takes
 from ragscore.judging.endpoint import Endpoint
@@ -202,8 +202,7 @@ def spot_check(
     judges = find_judges(judges or judged.judges)
     criteria = [judge.criterion for judge in judges]
     endpoint = endpoint if isinstance(endpoint, Endpoint) else Endpoint(endpoint)
-    if n < 1:
-        raise DataError(f"found {n}", field="n", allowed="at least 1")
+    check_whole(n, "n")
     first = judged.judgments[judged.judgments["criterion"].isin(criteria)]
     cells = first.dropna(subset=["value"])[["run_id", "query_id"]].drop_duplicates()
     if not len(cells):

@@ -5,16 +5,17 @@ context is the whole text of the hits.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.frames.errors import check_choice
+from ragscore.frames.errors import check_choice, check_whole
 from ragscore.io.values import row_dicts
-from ragscore.judging.judges import digest
 from ragscore.judging.relevance import flag_labelled
+from ragscore.judging.replies import digest
 
 CUT_TEXT = ("refuse", "mark")
 _CELL = ["run_id", "query_id"]
@@ -44,21 +45,37 @@ class Case:
     is_cut: bool = False  # part of the context is cut text
     n_textless: int = 0  # hits whose text is unknown
 
+    @cached_property
+    def inputs(self) -> dict[str, Any]:
+        """What is known of everything that a judge may see, by its name in the request."""
+        known = {
+            "question": self.question,
+            "answer": self.answer if (self.answer or "").strip() else None,
+            "context": numbered([passage.text for passage in self.context]),
+            "reference_answer": self.reference,
+            "key_facts": list(self.key_facts),
+        }
+        return {name: one for name, one in known.items() if one}
+
     def has(self, need: str) -> bool:
         """Return True if an input of judges is known; `a|b` means either."""
-        known = {
-            "answer": bool((self.answer or "").strip()),
-            "context": bool(self.context),
-            "reference": bool(self.reference),
-            "key_facts": bool(self.key_facts),
-        }
-        return any(known[name] for name in need.split("|"))
+        return any(name in self.inputs for name in need.split("|"))
 
     @property
     def input_hash(self) -> str:
         """Hash of everything that a judge may see."""
         texts = [passage.text for passage in self.context]
         return digest([self.question, self.answer, texts, self.reference, self.key_facts])[:16]
+
+
+def numbered(texts: list[str]) -> list[dict[str, Any]]:
+    """Return texts with their numbers, as a model is shown them."""
+    return [{"n": n, "text": text} for n, text in enumerate(texts, 1)]
+
+
+def in_words(name: str) -> str:
+    """Return what an input that judges need is called."""
+    return name.replace("|", " or ").replace("_", " ")
 
 
 def cases_of(results: Results, golden: Golden, k: int | None, cut_text: str) -> list[Case]:
@@ -78,8 +95,7 @@ def cases_of(results: Results, golden: Golden, k: int | None, cut_text: str) -> 
         Cut text with "refuse", an unknown choice, or a k below 1.
     """
     check_choice(cut_text, CUT_TEXT, "cut_text")
-    if k is not None and k < 1:
-        raise DataError(f"found {k}", field="k", allowed="at least 1, or None for the run's own")
+    check_whole(k, "k", or_none=True)
     hits = _context_hits(results, k, golden)
     if cut_text == "refuse" and (is_cut := hits["is_cut"] & hits["text"].notna()).any():
         runs = ", ".join(hits.loc[is_cut, "run_id"].astype("str").unique())

@@ -8,19 +8,17 @@ cannot pose as an instruction, whatever it contains.
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from ragscore.frames.errors import packages_of
-from ragscore.frames.kinds import FAILED, NO_CLAIMS, NOT_MEASURABLE
-from ragscore.io.servers import Redactor, redacted_logs
+from ragscore.frames.kinds import FAILED, NOT_MEASURABLE
+from ragscore.io.servers import Redactor, redacted_logs, tls
 from ragscore.io.values import value_at
-from ragscore.judging.cases import Case
+from ragscore.judging.cases import Case, in_words
 from ragscore.judging.endpoint import (
     Cache,
     CallsStopped,
@@ -28,31 +26,22 @@ from ragscore.judging.endpoint import (
     Endpoint,
     EndpointUnusable,
     Reply,
-    valid_text,
 )
-from ragscore.judging.judges import (
-    N_QUESTIONS,
-    Judge,
+from ragscore.judging.judges import VERDICTS, Judge, Prompt
+from ragscore.judging.replies import (
     JudgeFailed,
-    Prompt,
     Verdict,
     digest,
-    parse_claims,
     read_reply,
+    valid_text,
+    without_value,
 )
-from ragscore.stats.similarity import cosine_matrix
 
-_TEXTS = ("item", "verdict", "reason", "item_text", "state")
+_TEXT_FIELDS = ("item", "verdict", "reason", "item_text", "state")
 _LONGEST_REASON = 1_000
 _SHOWN = 300  # characters of an endpoint's reply in a reason
 _QUOTED = 20_000  # characters of an unusable reply that its model is shown
 FORMAT = 1  # version of the messages, part of every cache key: other messages get other replies
-_NAMES = {
-    "answer": "answer",
-    "context": "context",
-    "reference": "reference answer",
-    "key_facts": "key facts",
-}
 Payload = dict[str, Any]
 
 
@@ -89,7 +78,7 @@ def skip_reason(case: Case, judge: Judge, refused: str) -> str | None:
     if case.n_textless and "context" in judge.needs:
         return f"{case.n_textless} hits without a text"
     if missing := [need for need in judge.needs if not case.has(need)]:
-        return f"no {' or '.join(_NAMES[name] for name in missing[0].split('|'))}"
+        return f"no {in_words(missing[0])}"
     if refused == "skip" and case.refused and "answer" in judge.needs:
         # only this judge looks at refusals
         return None if judge.criterion == "judge_refused" else "the system refused"
@@ -101,13 +90,15 @@ def run_judgment(judgment: Judgment, client: "JudgeClient") -> None:
 
     A failed judgment gets the value NaN, its state and its reason.
     """
-    redactor = client.redactor
+    redactor, judge = client.redactor, judgment.judge
+    ask, embed = partial(client.ask, judgment), client.endpoint.embedding
     try:
-        verdicts = [_checked(verdict) for verdict in _verdicts(judgment, client)]
+        found = VERDICTS[judge.each](judge, judgment.case, ask, embed)
+        verdicts = [_checked(verdict) for verdict in found]
         if len({verdict["item"] for verdict in verdicts}) < len(verdicts):
             raise TypeError("two verdicts on one item")
     except JudgeFailed as error:
-        verdicts = [_without(FAILED, str(error))]
+        verdicts = [without_value(FAILED, str(error))]
     except CallsStopped as error:
         judgment.reason, judgment.state = str(error), "not_asked"
         return
@@ -116,7 +107,7 @@ def run_judgment(judgment: Judgment, client: "JudgeClient") -> None:
         raise
     # A judge's own function, an embedding or a fault of ours ends one judgment, not all of them.
     except Exception as error:
-        verdicts = [_without(FAILED, f"{type(error).__name__} in judging: {error}")]
+        verdicts = [without_value(FAILED, f"{type(error).__name__} in judging: {error}")]
     # A reply may escape what it echoes, and a judge's own function may quote anything.
     verdicts = [redactor.values(verdict) for verdict in verdicts]
     reasons = {}
@@ -130,96 +121,14 @@ def run_judgment(judgment: Judgment, client: "JudgeClient") -> None:
     judgment.state = state
 
 
-def _verdicts(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
-    judge, shown = judgment.judge, _shown(judgment)
-    if judge.each == "":
-        return client.ask(judgment, shown)
-    if judge.each == "facts":
-        facts = list(judgment.case.key_facts)
-        return client.ask(judgment, shown | {"facts": _numbered(facts)}, facts)
-    if judge.each == "claims":
-        return _claims(judgment, client)
-    return _questions(judgment, client) if judge.each == "questions" else _chunks(judgment, client)
-
-
 def _checked(verdict: Verdict) -> Verdict:
     """Return a verdict that the judgments frame takes; a judge's own function may give any."""
-    texts = [verdict[name] for name in _TEXTS if verdict.get(name) is not None]
-    if set(verdict) - {"value", *_TEXTS} or not all(isinstance(text, str) for text in texts):
-        raise TypeError(f"a verdict has a value and texts: {', '.join(_TEXTS)}")
+    texts = [verdict[name] for name in _TEXT_FIELDS if verdict.get(name) is not None]
+    if set(verdict) - {"value", *_TEXT_FIELDS} or not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"a verdict has a value and texts: {', '.join(_TEXT_FIELDS)}")
     "".join(texts).encode()  # raises at half a character, which no file takes
     value = math.nan if verdict.get("value") is None else float(verdict["value"])
     return verdict | {"item": verdict.get("item") or "", "value": value}
-
-
-def _without(state: str, reason: str, **more: str) -> Verdict:
-    """Return a verdict without a value."""
-    return {"item": "", "value": math.nan, "state": state, "reason": valid_text(reason), **more}
-
-
-def _claims(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
-    """Extract the claims of one text and check each against another text."""
-    case, judge = judgment.case, judgment.judge
-    text = case.answer if judge.claims_of == "answer" else case.reference
-    payload = {"question": case.question, "text": text}
-    # All judges share the name "claims", so the cache extracts a text's claims once.
-    extracted = client.ask(judgment, payload, asked=("claims", judge.claims, parse_claims))
-    if not (claims := [claim["item_text"] for claim in extracted]):
-        reason = f"no claim in the {_NAMES[judge.claims_of]}"
-        return [_without(NOT_MEASURABLE, reason, verdict=NO_CLAIMS)]
-    source = _source(case, judge.source)
-    return client.ask(judgment, {"source": source, "claims": _numbered(claims)}, claims)
-
-
-def _chunks(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
-    """Judge each passage in a call of its own, so that a failure leaves the other verdicts."""
-    rows: list[Verdict] = []
-    is_all = judgment.judge.each == "chunks"
-    passages = [one for one in judgment.case.context if is_all or not one.is_labelled]
-    if not passages:
-        return [_without(NOT_MEASURABLE, "every hit is labelled")]
-    for passage in passages:
-        try:
-            verdicts = client.ask(judgment, _shown(judgment) | {"passage": passage.text})
-        except JudgeFailed as error:
-            verdicts = [_without(FAILED, str(error))]
-        rows += [one | {"item": passage.item, "item_text": passage.text} for one in verdicts]
-    return rows
-
-
-def _questions(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
-    """Generate questions from the answer and compare them with the user's question."""
-    payload = _shown(judgment) | {"n": N_QUESTIONS}
-    rows = client.ask(judgment, payload, [""] * N_QUESTIONS)
-    embed: Any = client.endpoint.embedding
-    texts = [judgment.case.question, *(row["item_text"] for row in rows)]
-    vectors = np.asarray(embed(texts), dtype="float64")
-    values = cosine_matrix(vectors[:1], vectors[1:])[0].tolist()
-    if len(values) != len(rows) or not np.isfinite(values).all():
-        raise JudgeFailed(f"the embeddings are not {len(texts)} vectors that can be compared")
-    return [row | {"value": value} for row, value in zip(rows, values, strict=True)]
-
-
-def _shown(judgment: Judgment) -> Payload:
-    """Return what the judge shows of the response, in its order and without unknown fields."""
-    case = judgment.case
-    known: dict[str, Any] = {
-        "question": case.question,
-        "answer": case.answer,
-        "context": _source(case, "context"),
-        "reference_answer": case.reference,
-        "key_facts": list(case.key_facts) or None,
-    }
-    return {name: known[name] for name in judgment.judge.shows if known[name] is not None}
-
-
-def _source(case: Case, name: str) -> list[dict[str, Any]]:
-    one = {"reference": case.reference, "answer": case.answer}.get(name) or ""
-    return _numbered([hit.text for hit in case.context] if name == "context" else [one])
-
-
-def _numbered(texts: list[str]) -> list[dict[str, Any]]:
-    return [{"n": n, "text": text} for n, text in enumerate(texts, 1)]
 
 
 @contextmanager
@@ -232,7 +141,9 @@ def judge_client(endpoint: Endpoint, cache: Cache, costs: CostTracker) -> Iterat
             with packages_of("judge", field="judge"):
                 import openai
             # A redirect could take texts elsewhere.
-            http = openai.DefaultHttpxClient(follow_redirects=False, timeout=endpoint.timeout)
+            http = openai.DefaultHttpxClient(
+                follow_redirects=False, timeout=endpoint.timeout, verify=tls()
+            )
             client.openai = opened.enter_context(openai.OpenAI(
                 api_key=endpoint.key(), base_url=endpoint.base_url, timeout=endpoint.timeout,
                 max_retries=endpoint.retries, http_client=http,
@@ -259,24 +170,18 @@ class JudgeClient:
     has_answered: bool = False
 
     def ask(
-        self,
-        judgment: Judgment,
-        payload: Payload,
-        items: list[str] | None = None,
-        *,
-        asked: Any = None,
+        self, judgment: Judgment, prompt: Prompt, payload: Payload, items: Sequence[str] = ()
     ) -> list[Verdict]:
-        """Return the verdicts of one reply; `asked` replaces the judge's name, prompt and parse."""
-        judge, endpoint = judgment.judge, self.endpoint
-        name, prompt, parse = asked or (judge.name, judge.prompt, judge.parse)
-        shown = "\n".join(_texts(payload))
+        """Return the verdicts of one reply."""
+        endpoint, shown = self.endpoint, "\n".join(_texts_in(payload))
 
         def read(text: str) -> list[Verdict]:
-            return parse(read_reply(text, prompt.schema, shown), items or [])
+            return prompt.parse(read_reply(text, prompt.schema, shown), items)
 
         key = [
-            FORMAT, name, prompt.hash, endpoint.address, endpoint.model, endpoint.temperature,
-            endpoint.seed, endpoint.structured, endpoint.options, judgment.repeat, payload,
+            FORMAT, prompt.name, prompt.hash, endpoint.address, endpoint.model,
+            endpoint.temperature, endpoint.seed, endpoint.structured, endpoint.options,
+            judgment.repeat, payload,
         ]  # fmt: skip
         request = partial(self._usable_reply, judgment, prompt, payload, read)
         value, reply, is_free = self.cache.get_or_ask(digest(key), request, read)
@@ -303,7 +208,7 @@ class JudgeClient:
         ]
         for attempt in (1, 2):
             self.costs.check()
-            reply = self.chat(messages, prompt.name, prompt.schema, seed)
+            reply = self.chat(messages, prompt, seed)
             replies.append(reply)
             usage = self.costs.usage(reply)
             self.costs.add(usage["cost_usd"])
@@ -331,15 +236,13 @@ class JudgeClient:
             ]
         raise JudgeFailed(fault)
 
-    def chat(
-        self, messages: list[dict[str, str]], name: str, schema: dict[str, Any], seed: int | None
-    ) -> Reply:
-        """Return one chat completion whose shape is the schema of this name."""
+    def chat(self, messages: list[dict[str, str]], prompt: Prompt, seed: int | None) -> Reply:
+        """Return one chat completion whose shape is the prompt's schema."""
         endpoint = self.endpoint
         if endpoint.call is not None:
-            text = endpoint.call(messages, schema, endpoint.temperature, seed)
+            text = endpoint.call(messages, prompt.schema, endpoint.temperature, seed)
             return Reply(self.redactor.text(valid_text(text)))
-        shape = {"name": name, "strict": True, "schema": schema}
+        shape = {"name": prompt.name, "strict": True, "schema": prompt.schema}
         formats: dict[str, Any] = {
             "json_schema": {"type": "json_schema", "json_schema": shape},
             "json_object": {"type": "json_object"},
@@ -368,7 +271,7 @@ class JudgeClient:
         self.has_answered, body = True, None
         with suppress(ValueError, RecursionError):
             body = json.loads(raw.content)
-        prompt, completion = (
+        n_sent, n_got = (
             count if type(count := value_at(body, name)) is int and 0 <= count < 1e12 else None
             for name in ("usage.prompt_tokens", "usage.completion_tokens")
         )
@@ -376,14 +279,14 @@ class JudgeClient:
         is_cut = value_at(body, "choices.0.finish_reason") == "length"
         return Reply(
             self.redactor.text(valid_text(text if isinstance(text, str) else "")),
-            prompt, completion, raw.retries_taken,
+            n_sent, n_got, raw.retries_taken,
             "the reply was cut off at the limit of tokens" if is_cut else "",
         )  # fmt: skip
 
 
-def _texts(value: Any) -> list[str]:
+def _texts_in(value: Any) -> list[str]:
     """Return all texts in a payload."""
     if isinstance(value, str):
         return [value]
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
-    return [text for part in inner for text in _texts(part)]
+    return [text for part in inner for text in _texts_in(part)]

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit, urlunsplit
 from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import check_choice, excerpt, plural, warn
 from ragscore.io.servers import checked_address, checked_key, refuse_keys
-from ragscore.judging.judges import JudgeFailed, digest
+from ragscore.judging.replies import JudgeFailed, digest
 
 KEY_VARIABLES = ("RAGSCORE_JUDGE_API_KEY", "OPENAI_API_KEY")
 STRUCTURED = ("json_schema", "json_object", "none")
@@ -157,11 +157,6 @@ class Reply:
     completion_tokens: int | None = None
     n_retries: int = 0
     fault: str = ""
-
-
-def valid_text(text: str) -> str:
-    """Return a text that every file takes: half a surrogate pair becomes "\ufffd"."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class CostTracker:

@@ -1,85 +1,33 @@
-"""The judges as data: prompt, reply schema, and the function that reads verdicts from a reply.
+"""The judges as data: prompt, reply schema, and the functions that make verdicts.
 
-In: a model's reply as text. Out: verdicts, or a `JudgeFailed` that says why the reply is unusable.
-Each prompt is a text file in `prompts/`, named after its task and version. Its hash covers text
-and reply schema and is part of every judgment.
+In: a response as a `Case`, and a function that asks a model. Out: verdicts. Each prompt is a text
+file in `prompts/`, named after its task and version. Its hash covers text and reply schema and is
+part of every judgment.
 """
 
 import hashlib
-import json
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
-from ragscore.frames.kinds import WORTH
-from ragscore.io.source import parse_json
+from ragscore.frames.kinds import FAILED, NO_CLAIMS, NOT_MEASURABLE, WORTH
+from ragscore.judging.cases import Case, in_words, numbered
+from ragscore.judging.replies import JudgeFailed, Verdict, digest, without_value
+from ragscore.stats.similarity import cosine_matrix
 
 N_QUESTIONS = 3  # questions that answer relevance generates, as RAGAS does
-_THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
-# A row of the judgments frame without its keys: item, value, verdict, reason, item_text.
-Verdict = dict[str, Any]
 # A reply's object and the items that were judged -> one verdict per item.
-ParseReply = Callable[[dict[str, Any], list[str]], list[Verdict]]
-
-
-class JudgeFailed(Exception):
-    """No verdict: the call failed after all retries, or the reply is unusable.
-
-    The message never quotes a reply.
-    """
-
-
-def digest(content: Any) -> str:
-    """Return the SHA-256 hash of JSON content."""
-    text = json.dumps(content, sort_keys=True, ensure_ascii=False, default=repr)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def read_reply(text: str, schema: dict[str, Any], shown: str) -> dict[str, Any]:
-    """Return the JSON object in a reply; text around it is taken off.
-
-    An object that occurs in what the model was shown is not accepted: it may be a quote.
-
-    Parameters
-    ----------
-    schema
-        The JSON schema that the object must match.
-    shown
-        The text that the model was shown.
-
-    Raises
-    ------
-    JudgeFailed
-        The reply has no object, several, a possible quote, a duplicate key, or does not match the
-        schema.
-    """
-    from jsonschema import Draft202012Validator
-
-    bare = _THOUGHTS.sub("", text, count=1)
-    written = bare[max(bare.find("{"), 0) : bare.rfind("}") + 1]
-    try:
-        value: dict[str, Any] = parse_json(written)
-        in_json = json.dumps(value, ensure_ascii=False)
-        faults = [*Draft202012Validator(schema).iter_errors(value)]
-    except (ValueError, RecursionError) as error:
-        raise JudgeFailed(f"the reply is not one JSON object ({type(error).__name__})") from None
-    material = "".join(shown.split())
-    if any("".join(form.split()) in material for form in (written, in_json)):
-        raise JudgeFailed(
-            "the reply quotes a JSON object of the material instead of giving its own"
-        )
-    if faults:
-        rule = f"{faults[0].validator} {json.dumps(faults[0].validator_value)}"
-        raise JudgeFailed(f"the reply doesn't fit its schema at {faults[0].json_path}: {rule}")
-    return value
+ParseReply = Callable[[dict[str, Any], Sequence[str]], list[Verdict]]
+# A prompt, what the model is shown, and the items -> the verdicts of its reply.
+Ask = Callable[..., list[Verdict]]
 
 
 def _object(**fields: dict[str, Any]) -> dict[str, Any]:
@@ -115,22 +63,10 @@ _ASSIGNED = _object(
         ),
     }
 )
-# A model writes fields in the order of the schema, so reasons come before verdicts.
-SCHEMAS = {
-    "groundedness": _POINTS,
-    "correctness": _POINTS,
-    "claims": _object(claims=_TEXTS),
-    "attribution": _SUPPORT,
-    "key_facts": _SUPPORT,
-    "nuggets": _ASSIGNED,
-    "relevance": _object(reason=_TEXT, grade={"type": "integer", "minimum": 0, "maximum": 3}),
-    "chunk_relevance": _object(reason=_TEXT, relevant=_FLAG),
-    "questions": _object(questions=_TEXTS),
-    "abstention": _object(reason=_TEXT, abstained=_FLAG),
-}
+_GRADE = {"type": "integer", "minimum": 0, "maximum": 3}
 
 
-def parse_points(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
+def parse_points(reply: dict[str, Any], items: Sequence[str]) -> list[Verdict]:
     """Return a row with the points of the whole answer, and one per claim that the judge lists."""
     rows: list[Verdict] = [
         {"item": "", "value": float(reply["score"]), "reason": reply["reasoning"]}
@@ -144,12 +80,12 @@ def parse_points(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
     return rows
 
 
-def parse_claims(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
+def parse_claims(reply: dict[str, Any], items: Sequence[str]) -> list[Verdict]:
     """Return the extracted claims without blank ones; they have no verdict yet."""
     return [{"item_text": claim} for claim in reply["claims"] if claim.strip()]
 
 
-def parse_each(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
+def parse_each(reply: dict[str, Any], items: Sequence[str]) -> list[Verdict]:
     """Return one verdict per numbered item."""
     found = sorted(reply["verdicts"], key=lambda entry: entry["n"])
     if [entry["n"] for entry in found] != list(range(1, len(items) + 1)):
@@ -160,12 +96,12 @@ def parse_each(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
     ]
 
 
-def parse_one(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
+def parse_one(reply: dict[str, Any], items: Sequence[str]) -> list[Verdict]:
     """Return the only verdict of a reply."""
     return [_verdict(reply)]
 
 
-def parse_questions(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
+def parse_questions(reply: dict[str, Any], items: Sequence[str]) -> list[Verdict]:
     """Return the generated questions; embeddings give their values later."""
     questions = reply["questions"]
     if len(questions) != len(items) or not all(text.strip() for text in questions):
@@ -184,19 +120,42 @@ def _verdict(entry: dict[str, Any]) -> Verdict:
     return said | {"value": float(entry[yes]), "verdict": yes if entry[yes] else _NO[yes]}
 
 
+# What each prompt asks for, and what reads it. A model writes fields in the order of the schema, so
+# reasons come before verdicts.
+REPLIES: dict[str, tuple[dict[str, Any], ParseReply]] = {
+    "groundedness": (_POINTS, parse_points),
+    "correctness": (_POINTS, parse_points),
+    "claims": (_object(claims=_TEXTS), parse_claims),
+    "attribution": (_SUPPORT, parse_each),
+    "key_facts": (_SUPPORT, parse_each),
+    "nuggets": (_ASSIGNED, parse_each),
+    "relevance": (_object(reason=_TEXT, grade=_GRADE), parse_one),
+    "chunk_relevance": (_object(reason=_TEXT, relevant=_FLAG), parse_one),
+    "questions": (_object(questions=_TEXTS), parse_questions),
+    "abstention": (_object(reason=_TEXT, abstained=_FLAG), parse_one),
+}
+
+
 @dataclass(frozen=True)
 class Prompt:
-    """The system message for a model, its version, and the JSON schema of the reply."""
+    """The system message for a model, its version, the JSON schema of the reply, and its reader."""
 
     name: str
     version: str
     text: str
     schema: dict[str, Any]
+    parse: ParseReply
 
     @cached_property
     def hash(self) -> str:
         """Hash of text and schema."""
         return digest([self.text, self.schema])[:16]
+
+
+@cache
+def _prompt(name: str) -> Prompt:
+    file = files("ragscore.judging").joinpath("prompts", f"{name}.v1.md")
+    return Prompt(name, "v1", file.read_text(encoding="utf-8"), *REPLIES[name])
 
 
 @dataclass(frozen=True)
@@ -212,33 +171,23 @@ class Judge:
     prompt
         What it asks the model.
     needs
-        Inputs without which a response is skipped: answer, context, reference, key_facts. `a|b`
-        means either.
+        Inputs without which a response is skipped: answer, context, reference_answer, key_facts.
+        `a|b` means either. Of claims: the text that makes them, and the text that should support
+        them.
     shows
-        Inputs that the model sees: question, answer, context, reference_answer, key_facts.
-    parse
-        Function from a reply's object and the judged items to verdicts.
+        Inputs that the model sees, and question.
     each
-        The unit that gets a verdict: "" the whole answer, "claims", "facts" (one call for all),
-        "chunks" (one call each), "unlabelled" (chunks that nobody labelled), or "questions"
+        The unit that gets a verdict: "answer" (the whole one), "claims", "facts" (one call for
+        all), "chunks" (one call each), "unlabelled" (chunks that nobody labelled), or "questions"
         (generated from the answer, then compared with the user's question by embeddings).
-    claims_of, source
-        The text whose claims are checked ("answer" or "reference"), and the text that should
-        support them ("context", "reference" or "answer").
-    claims
-        The prompt that extracts the claims.
     """
 
     name: str
     criterion: str
     prompt: Prompt
     needs: tuple[str, ...]
-    parse: ParseReply
     shows: tuple[str, ...] = ()
-    each: str = ""
-    claims_of: str = ""
-    source: str = ""
-    claims: Prompt | None = None
+    each: str = "answer"
 
     def with_prompt(self, text: str, version: str = "own") -> "Judge":
         """Return the same judge with another prompt text; the reply schema stays."""
@@ -247,13 +196,14 @@ class Judge:
     @property
     def prompts(self) -> tuple[Prompt, ...]:
         """All prompts in the order of use."""
-        return (self.claims, self.prompt) if self.claims else (self.prompt,)
+        return (_prompt("claims"), self.prompt) if self.each == "claims" else (self.prompt,)
 
     @property
     def prompt_hash(self) -> str:
         """One hash of all prompts."""
         hashes = " ".join(prompt.hash for prompt in self.prompts)
-        return hashlib.sha256(hashes.encode()).hexdigest()[:16] if self.claims else hashes
+        is_one = len(self.prompts) == 1
+        return hashes if is_one else hashlib.sha256(hashes.encode()).hexdigest()[:16]
 
     @property
     def prompt_version(self) -> str:
@@ -261,42 +211,90 @@ class Judge:
         return "+".join(f"{prompt.name}.{prompt.version}" for prompt in self.prompts)
 
 
-def _prompt(name: str) -> Prompt:
-    file = files("ragscore.judging").joinpath("prompts", f"{name}.v1.md")
-    return Prompt(name, "v1", file.read_text(encoding="utf-8"), SCHEMAS[name])
+def _shown(judge: "Judge", case: Case) -> dict[str, Any]:
+    """Return what the model sees of a response, in the judge's order."""
+    return {name: case.inputs[name] for name in judge.shows if name in case.inputs}
 
 
-def _claim_judge(name: str, claims_of: str, source: str) -> Judge:
-    """Return a judge that checks the claims of one text against another."""
-    return Judge(name, name, _prompt("attribution"), (claims_of, source), parse_each,
-    each="claims", claims_of=claims_of, source=source, claims=_prompt("claims"))  # fmt: skip
+def _of_answer(judge: "Judge", case: Case, ask: Ask, embed: Any) -> list[Verdict]:
+    return ask(judge.prompt, _shown(judge, case))
 
+
+def _of_facts(judge: "Judge", case: Case, ask: Ask, embed: Any) -> list[Verdict]:
+    facts = list(case.key_facts)
+    return ask(judge.prompt, _shown(judge, case) | {"facts": numbered(facts)}, facts)
+
+
+def _of_claims(judge: "Judge", case: Case, ask: Ask, embed: Any) -> list[Verdict]:
+    """Extract the claims of the first text that is needed, and check each against the second."""
+    checked, source = judge.needs
+    # The cache extracts a text's claims once for all judges.
+    extracted = ask(_prompt("claims"), {"question": case.question, "text": case.inputs[checked]})
+    if not (claims := [claim["item_text"] for claim in extracted]):
+        reason = f"no claim in the {in_words(checked)}"
+        return [without_value(NOT_MEASURABLE, reason, verdict=NO_CLAIMS)]
+    known = case.inputs[source]
+    passages = known if source == "context" else numbered([known])
+    return ask(judge.prompt, {"source": passages, "claims": numbered(claims)}, claims)
+
+
+def _of_chunks(judge: "Judge", case: Case, ask: Ask, embed: Any) -> list[Verdict]:
+    """Judge each passage in a call of its own, so that a failure leaves the other verdicts."""
+    is_all = judge.each == "chunks"
+    passages = [one for one in case.context if is_all or not one.is_labelled]
+    if not passages:
+        return [without_value(NOT_MEASURABLE, "every hit is labelled")]
+    rows: list[Verdict] = []
+    for passage in passages:
+        try:
+            verdicts = ask(judge.prompt, _shown(judge, case) | {"passage": passage.text})
+        except JudgeFailed as error:
+            verdicts = [without_value(FAILED, str(error))]
+        rows += [one | {"item": passage.item, "item_text": passage.text} for one in verdicts]
+    return rows
+
+
+def _of_questions(judge: "Judge", case: Case, ask: Ask, embed: Any) -> list[Verdict]:
+    """Generate questions from the answer and compare them with the user's question."""
+    rows = ask(judge.prompt, _shown(judge, case) | {"n": N_QUESTIONS}, [""] * N_QUESTIONS)
+    texts = [case.question, *(row["item_text"] for row in rows)]
+    vectors = np.asarray(embed(texts), dtype="float64")
+    values = cosine_matrix(vectors[:1], vectors[1:])[0].tolist()
+    if len(values) != len(rows) or not np.isfinite(values).all():
+        raise JudgeFailed(f"the embeddings are not {len(texts)} vectors that can be compared")
+    return [row | {"value": value} for row, value in zip(rows, values, strict=True)]
+
+
+# How a judge comes to its verdicts, by the unit that gets one.
+VERDICTS = {
+    "answer": _of_answer, "facts": _of_facts, "claims": _of_claims, "chunks": _of_chunks,
+    "unlabelled": _of_chunks, "questions": _of_questions,
+}  # fmt: skip
 
 _ASKED = ("question", "answer")
 JUDGES = {
-    judge.name: judge
-    for judge in (
-        Judge("groundedness", "judge_groundedness", _prompt("groundedness"), ("answer", "context"),
-        parse_points, ("question", "context", "answer")),
-        Judge("correctness", "judge_correctness", _prompt("correctness"),
-        ("answer", "reference|key_facts"), parse_points,
-        ("question", "reference_answer", "key_facts", "answer")),
-        _claim_judge("faithfulness", "answer", "context"),
-        Judge("context_precision", "context_precision", _prompt("chunk_relevance"), ("context",),
-        parse_one, ("question", "reference_answer"), each="chunks"),
-        _claim_judge("context_recall", "reference", "context"),
-        Judge("answer_relevance", "answer_relevance", _prompt("questions"), ("answer",),
-        parse_questions, ("answer",), each="questions"),
-        Judge("abstention", "judge_refused", _prompt("abstention"), ("answer",), parse_one,
-        _ASKED),
-        Judge("key_facts", "key_facts", _prompt("key_facts"), ("answer", "key_facts"),
-        parse_each, _ASKED, each="facts"),
-        Judge("nuggets", "nuggets", _prompt("nuggets"), ("answer", "key_facts"),
-        parse_each, _ASKED, each="facts"),
-        Judge("relevance", "relevance", _prompt("relevance"), ("context",), parse_one,
-        ("question",), each="unlabelled"),
-        _claim_judge("claim_precision", "answer", "reference"),
-        _claim_judge("claim_recall", "reference", "answer"),
+    name: Judge(name, criterion, _prompt(prompt), needs, shows, each)
+    for name, criterion, prompt, needs, shows, each in (
+        ("groundedness", "judge_groundedness", "groundedness", ("answer", "context"),
+         ("question", "context", "answer"), "answer"),
+        ("correctness", "judge_correctness", "correctness",
+         ("answer", "reference_answer|key_facts"),
+         ("question", "reference_answer", "key_facts", "answer"), "answer"),
+        ("faithfulness", "faithfulness", "attribution", ("answer", "context"), (), "claims"),
+        ("context_precision", "context_precision", "chunk_relevance", ("context",),
+         ("question", "reference_answer"), "chunks"),
+        ("context_recall", "context_recall", "attribution", ("reference_answer", "context"), (),
+         "claims"),
+        ("answer_relevance", "answer_relevance", "questions", ("answer",), ("answer",),
+         "questions"),
+        ("abstention", "judge_refused", "abstention", ("answer",), _ASKED, "answer"),
+        ("key_facts", "key_facts", "key_facts", ("answer", "key_facts"), _ASKED, "facts"),
+        ("nuggets", "nuggets", "nuggets", ("answer", "key_facts"), _ASKED, "facts"),
+        ("relevance", "relevance", "relevance", ("context",), ("question",), "unlabelled"),
+        ("claim_precision", "claim_precision", "attribution", ("answer", "reference_answer"), (),
+         "claims"),
+        ("claim_recall", "claim_recall", "attribution", ("reference_answer", "answer"), (),
+         "claims"),
     )
 }  # fmt: skip
 
@@ -351,7 +349,7 @@ def available_judges() -> pd.DataFrame:
             "judge": judge.name,
             "criterion": judge.criterion,
             "needs": ", ".join(judge.needs),
-            "each": judge.each or "answer",
+            "each": judge.each,
             "prompt_version": judge.prompt_version,
             "prompt_hash": judge.prompt_hash,
         }

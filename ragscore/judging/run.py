@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, from_records, records_of
-from ragscore.frames.errors import check_choice, plural
+from ragscore.frames.errors import check_choice, check_whole, plural
 from ragscore.frames.tables import SHOWN_ROWS, Display, Table
 from ragscore.frames.verbs import JudgedVerbs
 from ragscore.io.files import write_lines
@@ -39,8 +39,9 @@ from ragscore.judging.endpoint import (
     Prices,
     name_of,
 )
-from ragscore.judging.judges import Judge, Verdict, find_judges
+from ragscore.judging.judges import Judge, find_judges
 from ragscore.judging.relevance import relevance_grades, with_grades
+from ragscore.judging.replies import Verdict
 from ragscore.store.store import RunStore
 
 STATES = ("scored", "not_measurable", "judge_failed", "skipped", "not_asked")
@@ -280,9 +281,8 @@ def judge(
     judges = find_judges(judges)
     if not isinstance(endpoint, Endpoint):
         endpoint = Endpoint(endpoint)
-    for name, value in (("repeats", repeats), ("workers", workers)):
-        if value < 1:
-            raise DataError(f"found {value}", field=name, allowed="at least 1")
+    check_whole(repeats, "repeats")
+    check_whole(workers, "workers")
     check_choice(refused, REFUSED, "refused")
     if endpoint.embedding is None and any(judge.each == "questions" for judge in judges):
         raise DataError(

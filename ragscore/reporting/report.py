@@ -34,7 +34,7 @@ from ragscore.plot.style import in_order
 from ragscore.reporting.explorer.element import element
 from ragscore.reporting.explorer.element import page as html_page
 from ragscore.reporting.explorer.explorer import explore_comparison
-from ragscore.scoring.summary import Slicing, metric_columns, slice_names, slice_texts
+from ragscore.scoring.summary import Slicing, slice_names, slice_texts
 from ragscore.store.store import RunStore
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Report(Display):
 
     _title: str
     _shown: tuple[tuple[str, Part], ...]
-    _explorer: Explorer | None = None
+    _explore: Callable[[], Explorer] | None = None
     _code: str = "ev"
 
     @property
@@ -120,9 +120,10 @@ class Report(Display):
 
         Standings, a picture and lost queries stand open, the rest is folded. Every text is escaped.
         """
-        body = [part.on_page(self._explorer is not None) for _, part in self._shown]
+        body = [part.on_page(self._explore is not None) for _, part in self._shown]
         scripts, style = [_file("page.js")], tables.STYLE
-        if one := self._explorer:
+        if self._explore is not None:
+            one = self._explore()
             mounted = element(one.packed, code=self._code, state=one.state, plain=PLAIN)
             n_open = sum(part.is_open for _, part in self._shown)
             text = "".join(f'<p class="rs-note">{html_text(line)}</p>' for line in one.left_out)
@@ -214,13 +215,13 @@ class _Page:
         self.put(name, shown, frame, title=title, is_open=True, is_listed=True)
 
     def report(
-        self, title: str, explorer: Explorer | None, code: str, path: str | Path | None
+        self, title: str, explore: Callable[[], Explorer] | None, code: str, path: str | Path | None
     ) -> Report:
         """Return the report, last what it leaves out; written if it has a path."""
         if self.left_out:
             frame = pd.DataFrame(self.left_out, columns=["part", "why"], dtype="str")
             self.put("Left out", Table(frame), frame)
-        made = Report(title, tuple(self.parts), explorer, code)
+        made = Report(title, tuple(self.parts), explore, code)
         if path is not None:
             made.write(path)
         return made
@@ -275,24 +276,21 @@ def report_runs(
     --------
     >>> ev.select(["dense", "hybrid"]).report("report.html", gate={"mrr@10": 0.02})
     """
-    names = [*metric_columns(ev.scores), *map(scored_by, gate or {})]
-    scores = ev._scored(names or None)[0]
     # what this evaluation has tested holds, where no metric was added
-    ev = (ev if scores is ev.scores else replace(ev, scores=scores))._against(baseline)
+    ev = ev._with_scored(map(scored_by, gate or {}))._against(baseline)
     check_type(history, (RunStore, type(None)), "history", "a RunStore")
     whole, ev = ev, ev._of_systems
     page, several = _Page(), len(ev.run_ids) > 2
     compared = [
-        ev._compared(a, b, ev.scores, of_all=several, vary=vary, allow_different=allow_different)
+        ev._compared(a, b, of_all=several, vary=vary, allow_different=allow_different)
         for a, b in _pairs(ev, bool(gate))
     ]
     _standings(page, whole)
-    alone = partial(ev.explore, runs=ev.run_ids[-1:])
-    explorer = page.attempt(QUERIES, compared[0].explore if compared else alone)
+    explore = compared[0].explore if compared else partial(ev.explore, runs=ev.run_ids[-1:])
     if compared:
         page.lost(compared[0])
-    elif explorer is not None:
-        page.listed("Lowest queries", explorer.order, "Lowest queries")
+    elif (alone := page.attempt(QUERIES, explore)) is not None:
+        page.listed("Lowest queries", alone.order, "Lowest queries")
     for cmp in compared:
         page.compared(cmp, gate, rule)
     if gate and not compared:
@@ -305,7 +303,7 @@ def report_runs(
     described.loc[is_same, runs.columns[2:]] = "same"
     page.put("The runs", Table(described), runs)
     name = f"{plural(len(ev.run_ids), 'run')} on {len(ev.golden.queries)} golden queries"
-    return page.report(title or name, explorer, "cmp" if compared else "ev", path)
+    return page.report(title or name, explore, "cmp" if compared else "ev", path)
 
 
 def report_comparison(
@@ -334,8 +332,11 @@ def report_comparison(
     page.compared(cmp, gate, rule)
     page.parts = [(name, replace(part, is_open=True)) for name, part in page.parts]
     page.lost(cmp)
-    explorer = page.attempt(QUERIES, partial(explore_comparison, cmp))
-    return page.report(title or f"{cmp.candidate} against {cmp.baseline}", explorer, "cmp", path)
+    title = title or f"{cmp.candidate} against {cmp.baseline}"
+    explore = None if cmp._rows is None else partial(explore_comparison, cmp)
+    if explore is None:
+        page.left_out.append((QUERIES, "a comparison from JSON holds no hits and answers"))
+    return page.report(title, explore, "cmp", path)
 
 
 def _pairs(ev: Any, has_gate: bool) -> list[tuple[str, str]]:

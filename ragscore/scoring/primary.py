@@ -43,9 +43,8 @@ def primary_of(
     """
     columns, found = metric_columns(scores), list[str]()
     if given is None:
-        known = scores[columns].dropna(axis="columns", how="all").columns
         for aspect, of in ASPECTS.items():
-            held = [name for name in of if name in known]
+            held = [name for name in of if name in columns and scores[name].notna().any()]
             # of retrieval alone `passed` says the same again, and would halve its level
             if aspect != "passed" or aspects_of(found).keys() != {"retrieval"}:
                 found += held if aspect == "refusals" else held[:1]

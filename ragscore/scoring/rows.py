@@ -194,10 +194,14 @@ class Rows:
 
     def numbers(self, name: str) -> Values:
         """Return a column of the responses as numbers."""
+        if name not in self.results.responses:
+            return np.full(self.n, np.nan)
         return self.column(name).to_numpy("float64", na_value=np.nan)
 
     def has(self, name: str) -> Flags:
         """Flag rows whose response has a value in this column."""
+        if name not in self.results.responses:
+            return np.zeros(self.n, dtype=bool)
         return self.column(name).notna().to_numpy()
 
     def of_query(self, flags: Flags) -> Flags:

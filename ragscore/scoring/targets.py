@@ -31,10 +31,12 @@ def targets_at(golden: Golden, level: str) -> Golden:
 
 def _targets_at(golden: Golden, level: str) -> Golden:
     targets, groups = golden.targets, golden.support_groups
+    taken = TARGET_LEVELS.get(level, (level,))
+    known = golden._once("levels", lambda: {*targets["level"].unique()})
     if level == "span" and "start" in targets:
         keep = targets["start"].notna().to_numpy()
     else:
-        keep = targets["level"].isin(TARGET_LEVELS.get(level, (level,))).to_numpy()
+        keep = is_among(targets["level"], taken) if known & {*taken} else np.zeros(0, bool)
     if not keep.any():
         return narrowed(golden, targets=targets.iloc[:0], support_groups=groups.iloc[:0])
     keep = keep & ~is_among(targets["query_id"], golden._refusals)

@@ -58,13 +58,13 @@ def _query_ids(told: pd.DataFrame, queries: pd.DataFrame) -> pd.Series:
 def _by_text(results: Results, queries: pd.DataFrame) -> Results:
     """Return results in which ids made of texts give way to those of queries with these texts."""
     own = results.responses["query_id"]
-    lost = pd.Series(own[~is_among(own, queries["query_id"])].unique(), dtype="str")
-    lost = lost[lost.str.fullmatch(MADE_ID).to_numpy(bool)]
+    lost = own[~is_among(own, queries["query_id"])]
+    lost = lost[lost.str.fullmatch(MADE_ID).to_numpy(bool)].unique()
     if not len(lost):
         return results
     made = ids_made(queries["query"], hash_query)
     named = pd.Series(queries["query_id"].to_numpy(), made)[~made.duplicated(keep=False).to_numpy()]
-    found = lost.map(named).set_axis(lost).dropna()
+    found = named.reindex(lost).dropna()
     if n := len(found):
         warn(f"{plural(n, 'query')} joined by the text: the run has no ids, the golden set has")
     return renamed(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from ragscore.frames.errors import DataError, check_choice
+from ragscore.frames.errors import DataError, check_choice, check_whole
 from ragscore.frames.typing import Codes, Values
 from ragscore.stats.moments import as_columns, check_share, moments, t_quantile
 
@@ -43,8 +43,7 @@ def bootstrap_mean(
         `iterations` below 1, a `confidence` that is not between 0 and 1, a negative seed or one of
         more than 64 bits, an unknown method.
     """
-    if iterations < 1:
-        raise DataError(f"found {iterations!r}", field="iterations", allowed="at least 1")
+    check_whole(iterations, "iterations")
     check_share(confidence, "confidence")
     if not 0 <= seed < 2**64:
         raise DataError(

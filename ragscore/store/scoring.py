@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden
+from ragscore.frames.errors import name_list, warn
 from ragscore.frames.golden_versions import query_parts
-from ragscore.scoring.metrics import TABLE, MetricTable
+from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.provenance import provenance_of
-from ragscore.scoring.readings import find_reading
+from ragscore.scoring.readings import READINGS, Reading, find_reading
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.summary import STATISTICS, metric_columns, summarize, with_saved
 from ragscore.store.runs import Draft
@@ -30,39 +31,71 @@ Kept = tuple[pd.DataFrame, pd.DataFrame, dict[str, dict[str, Any]], pd.DataFrame
 
 @dataclass(frozen=True)
 class Request:
-    """Golden set, rule and choices to score runs by.
+    """Golden set, rule, policies and profile to score runs by.
 
-    `choices` are policies of `rs.score` by name, and `profile`, a profile's name or None.
     `metrics` are scored beside every default one. `primary` are the metrics that decide, kept
     beside the scores; empty: the default ones. `own` are columns of your own after run_id and
     query_id, and `declared` is what they mean.
+
+    Raises
+    ------
+    DataError
+        A reading of your own as profile: a store keeps names.
     """
 
     golden: Golden
     rule: Rule | None
-    choices: dict[str, Any]
+    policies: Policies
+    profile: str | None
     metrics: tuple[str, ...] = ("all",)
     primary: tuple[str, ...] = ()
     own: pd.DataFrame | None = None
     declared: MetricTable = TABLE
 
+    def __post_init__(self) -> None:
+        if isinstance(self.profile, Reading):
+            raise DataError(
+                f"found a reading of your own, {self.profile.name!r}",
+                field=PROFILE,
+                allowed="a profile by its name: a store keeps names",
+            )
+
     @property
     def how(self) -> dict[str, Any]:
         """The keywords of `rs.score`."""
-        reading = find_reading(self.choices.get(PROFILE))
-        given = {name: value for name, value in self.choices.items() if name != PROFILE}
-        policies = Policies.of(given, reading.policies)
-        return {"rule": self.rule, "profile": reading, "policies": policies}
+        reading = find_reading(self.profile)
+        return {"rule": self.rule, "profile": reading, "policies": self.policies}
+
+
+def request_of(ev: Any) -> Request:
+    """Return what an evaluation was scored by, with its columns that can't be scored anew."""
+    names = metric_columns(ev.scores)
+    own = [
+        name
+        for name in names
+        if ev._declared.is_own(name) or ev._declared.describe(name).source or name in ev._stored
+    ]
+    # of a report without hits all else would be 0 of nothing
+    every = "default" if ev._stored and not len(ev.results.hits) else "all"
+    columns = ev.scores.reset_index()[["run_id", "query_id", *own]].astype({"run_id": "str"})
+    return Request(
+        ev.golden, ev._rule, ev._policies,
+        # a reading of your own has no name here
+        next((name for name, one in READINGS.items() if one == ev._profile), ev._profile),
+        metrics=(every, *(name for name in names if name not in own)),
+        primary=ev.primary, own=columns if own else None, declared=ev._declared,
+    )  # fmt: skip
 
 
 def kept_of(found: StoredScores, request: Request) -> Kept:
     """Return scores with columns of your own, their summary, and what is kept of each scoring."""
     made_by, golden, scores = found.settings().iloc[0], request.golden, found.scores
-    policies, profile = request.how["policies"], request.choices.get(PROFILE)
+    policies = request.policies
     scoring = {name: str(made_by[name])
                for name in ("level", "left_out", "chunker_version_match", "rule")} | {
         "n_expected": len(golden.queries), "golden_hash": golden.golden_hash,
-        "match": policies.match, "policies": asdict(policies), PROFILE: profile,
+        "match": policies.match, "policies": asdict(policies),
+        PROFILE: request.profile,
     }  # fmt: skip
     if request.primary:
         scoring["primary"] = list(request.primary)
@@ -114,9 +147,53 @@ def reported_means(reported: pd.DataFrame) -> dict[str, dict[str, Any]]:
     return found
 
 
-def choices_of(scoring: Mapping[str, Any]) -> dict[str, Any]:
-    """Return policies and profile of a stored scoring; of none, the defaults."""
-    return asdict(Policies()) | scoring.get("policies", {}) | {PROFILE: scoring.get(PROFILE)}
+def own_metrics(scoring: Mapping[str, Any]) -> list[Metric]:
+    """Return the metrics and columns of your own that a stored scoring declares."""
+    # what is declared of mine@5 is declared of the metric mine@k
+    told = {
+        f"{name.partition('@')[0]}@k" if one.get("source") and "@" in name else name: one
+        for name, one in scoring.get(DECLARED, {}).items()
+        if one
+    }
+    return MetricTable.from_plain(told).own
+
+
+def own_columns(
+    scorings: Mapping[str, Mapping[str, Any]], declared: MetricTable, made_by: Mapping[str, Any]
+) -> tuple[dict[str, list[str]], MetricTable]:
+    """Return the columns of your own that runs were saved with, by run, and what is declared.
+
+    Left out are values of a metric that is `declared` now, but was another function then; and,
+    with a warning, those that were not `made_by` these golden_hash, level and policies.
+
+    Raises
+    ------
+    DataError
+        Two runs declare a column differently.
+    """
+    told = {run: one[DECLARED] for run, one in scorings.items() if one.get(DECLARED)}
+    gone = {
+        one
+        for own in told.values()
+        for one in own
+        if not declared.is_own(one) and declared.describe(one).source != own[one].get("source", "")
+    }
+    stale = {
+        one
+        for run, own in told.items()
+        if is_made_otherwise(scorings[run], made_by)
+        for one in own
+        if "source" in own[one] and one not in gone
+    }
+    if stale:
+        warn(
+            f"left out: {name_list(sorted(stale))}, scored by another golden set or policy;"
+            " metrics=[the metric itself] scores them again"
+        )
+    kept = {run: [one for one in own if one not in gone | stale] for run, own in told.items()}
+    named = {one.partition("@")[0] for own in kept.values() for one in own}
+    own_of = [one for run in told for one in own_metrics(scorings[run]) if one.base in named]
+    return kept, declared.with_metrics(own_of)
 
 
 def is_made_otherwise(scoring: Mapping[str, Any], made_by: Mapping[str, Any]) -> bool:
@@ -126,15 +203,3 @@ def is_made_otherwise(scoring: Mapping[str, Any], made_by: Mapping[str, Any]) ->
         return value if isinstance(value, str) else {**value, "match": None}
 
     return any(known(scoring.get(name, {})) != known(value) for name, value in made_by.items())
-
-
-def check_choices(wanted: dict[str, Any]) -> None:
-    """Refuse an unknown policy, value of one, or profile."""
-    reading = find_reading(wanted.get(PROFILE))
-    Policies.of({name: value for name, value in wanted.items() if name != PROFILE})
-    if not isinstance(wanted.get(PROFILE), (str, type(None))):
-        raise DataError(
-            f"found a reading of your own, {reading.name!r}",
-            field=PROFILE,
-            allowed="a profile by its name: a store keeps names",
-        )

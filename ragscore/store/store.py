@@ -3,7 +3,6 @@
 The folder may lie on this machine or on object storage.
 """
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -29,7 +28,7 @@ from ragscore.frames.data import (
     from_records,
     run_names,
 )
-from ragscore.frames.errors import check_choice, name_list, names_of, plural, warn
+from ragscore.frames.errors import check_choice, check_whole, name_list, names_of, plural, warn
 from ragscore.frames.escaping import html_text
 from ragscore.frames.golden_versions import changes_of, counted
 from ragscore.frames.tables import SHOWN_ROWS, Table
@@ -38,11 +37,11 @@ from ragscore.io.run_write import run_description
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.provenance import check_provenance
-from ragscore.scoring.readings import READINGS, Reading, find_reading
+from ragscore.scoring.readings import Reading, find_reading
 from ragscore.scoring.rows import STATES
 from ragscore.scoring.rules import Rule, rule_name
 from ragscore.scoring.score import Asked, scored
-from ragscore.scoring.summary import STATISTICS, metric_columns
+from ragscore.scoring.summary import STATISTICS, metric_columns, with_saved
 from ragscore.scoring.targets import LEVELS
 from ragscore.scoring.turns import TOLD, with_told_turns, with_turns
 from ragscore.store.place import Disk, place_of
@@ -58,14 +57,12 @@ from ragscore.store.runs import (
 )
 from ragscore.store.scale import StoredScores, score_stored_runs
 from ragscore.store.scoring import (
-    DECLARED,
     PROFILE,
     Request,
-    check_choices,
-    choices_of,
-    is_made_otherwise,
     kept_of,
+    own_columns,
     reported_means,
+    request_of,
     write_scores,
 )
 from ragscore.store.tables import (
@@ -178,38 +175,31 @@ class RunStore(RunStoreVerbs):
         -------
         The run ids written.
         """
-        metrics: tuple[str, ...] = ("all",)
         is_scored = isinstance(getattr(results, "golden", None), Golden)
         if not isinstance(results, Iterator):
             allowed = "Results, an Evaluation, or an iterator of Results"
             check_type(results.results if is_scored else results, Results, "results", allowed)
-        primary, own, declared, used = (), None, TABLE, Policies.of(policies)
+        check_whole(text, "text", 0, or_none=True)
+        check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
+        used = Policies.of(policies, find_reading(profile).policies)
         if is_scored:
-            ev, results = results, results.results
-            golden, rule, used, primary = ev.golden, ev._rule, ev._policies, ev.primary
-            # a reading of your own has no name here, and is refused with the choices
-            profile = next((name for name, one in READINGS.items() if one == ev._profile),
-                           ev._profile)  # fmt: skip
-            declared, names = ev._declared, metric_columns(ev.scores)
-            mine = [
-                n for n in names
-                if declared.is_own(n) or declared.describe(n).source or n in ev._stored
-            ]  # fmt: skip
-            # of a report without hits all else would be 0 of nothing
-            given = "default" if ev._stored and not len(results.hits) else "all"
-            metrics = (given, *(name for name in names if name not in mine))
-            if mine:
-                own = ev.scores.reset_index()[["run_id", "query_id", *mine]]
-                own = own.astype({"run_id": "str"})
-        choices = _choices(golden, text, profile, used)
-        request = (
-            Request(golden, rule, choices, metrics, primary, own, declared) if golden else None
-        )
+            request, results = request_of(results), results.results
+        elif golden is not None:
+            request = Request(golden, rule, used, profile)
+        elif given := [*policies, *([PROFILE] if profile else [])]:
+            raise DataError(
+                f"{', '.join(given)} without a golden set",
+                field="golden",
+                allowed="a golden set to score by",
+            )
+        else:
+            request = None
         if isinstance(results, Iterator):
             return self._save_pieces(results, request, overwrite, text)
-        if golden is not None:
-            check_inputs(results, golden)
-            results, golden = with_turns(results, golden)
+        if request is not None:
+            check_inputs(results, request.golden)
+            results, golden = with_turns(results, request.golden)
+            request = replace(request, golden=golden)
         run_ids = results.runs["run_id"].astype("str").tolist()
         before = {run_id: self._before(run_id, overwrite) for run_id in run_ids}
         for kind in FRAMES:
@@ -217,19 +207,19 @@ class RunStore(RunStoreVerbs):
                 check_columns(frame, kind)
         if text is not None and results.judgments is not None and len(results.judgments):
             warn(f"text={text}: judging again reads the stored texts alone")
-        if request is not None and golden is not None:
-            found = scored(results, golden, metrics, **request.how)
+        if request is not None:
+            found = scored(results, request.golden, request.metrics, **request.how)
             for note in () if is_scored else found.notes:  # the evaluation said them
                 warn(note)
             whole = StoredScores(found.scores, lambda: found.settings, found.table, found.rows)
-            kept = kept_of(whole, replace(request, golden=golden))
+            kept = kept_of(whole, request)
         self._make_folder()
 
         def write(draft: Draft) -> dict[str, Any]:
             run = only_run(results, draft.run_id)
             write_run(draft, run, text)
             content: dict[str, Any] = {"run": run_description(run.runs), "text": text}
-            if golden is not None:
+            if request is not None:
                 return content | write_scores(draft, kept)
             if run.reported is not None and not len(run.responses):
                 content["metrics"] = reported_means(run.reported)
@@ -287,14 +277,15 @@ class RunStore(RunStoreVerbs):
             )
         return found
 
-    @takes(Policies, [_OPTIONAL("profile", annotation="str | None")])
+    @takes(Policies)
     def refresh(
         self,
         golden: Golden,
         *,
         runs: list[str] | str | None = None,
         rule: Rule | None = None,
-        **policies: str | None,
+        profile: str | None = None,
+        **policies: str,
     ) -> list[str]:
         """Score stored runs anew, after labels or formulas have changed.
 
@@ -311,7 +302,8 @@ class RunStore(RunStoreVerbs):
             A run was scored by a rule of your own, and no `rule` is given. No run is refreshed.
         """
         check_type(golden, Golden, "golden")
-        check_choices(policies)
+        find_reading(profile)
+        Policies.of(policies)  # is checked, whatever the store holds
         stored = self._open()
         names = self._names(runs) if stored else []
         for run in (stored[name] for name in names):
@@ -323,13 +315,14 @@ class RunStore(RunStoreVerbs):
                     field="rule",
                     allowed="pass that rule, or another one",
                 )
-        made_by = {"golden_hash": golden.golden_hash} | ({"policies": policies} if policies else {})
         for name in names:
             run = stored[name]
-            own, declared = self._saved_columns([name], made_by=made_by)
+            used = Policies.of(run.scoring.get("policies", {}) | policies)
+            made_by = {"golden_hash": golden.golden_hash, "policies": asdict(used)}
+            own, declared = self._saved_columns([name], TABLE, made_by)
             request = Request(
-                golden, rule, choices_of(run.scoring) | policies, own=own, declared=declared,
-                primary=tuple(run.scoring.get("primary", ())),
+                golden, rule, used, profile or run.scoring.get(PROFILE), own=own,
+                declared=declared, primary=tuple(run.scoring.get("primary", ())),
             )  # fmt: skip
             kept = self._scored_run(run, request)
 
@@ -429,7 +422,7 @@ class RunStore(RunStoreVerbs):
             As for `rs.score`, with a golden set. A rule or metric of your own sees the hits of one
             group at a time.
         profile, policies
-            As for `rs.score`. Stored scores must have been made by those given.
+            As for `rs.score`, with a golden set.
         allow_different
             Components of the stored scores' provenance that may differ (`ev.settings`); True or
             "all" for all.
@@ -437,38 +430,28 @@ class RunStore(RunStoreVerbs):
         Raises
         ------
         DataError
-            A run was saved without scores (all of them are named), or scored by another policy than
-            asked for; a metric wasn't scored; or the runs' provenance differs.
+            A run was saved without scores (all of them are named); a metric wasn't scored; or the
+            runs' provenance differs.
         """
         check_type(golden, (Golden, type(None)), "golden", "a Golden; metrics=, runs= by name")
         if golden is not None:
             reading = find_reading(profile)
-            given = Policies.of(policies, reading.policies)
+            used = Policies.of(policies, reading.policies)
             return self._scored(
-                golden, metrics, runs, client=client, rule=rule, profile=reading, policies=given
+                golden, metrics, runs, client=client, rule=rule, profile=reading, policies=used
             ).scores
-        if rule is not None or client is not None:
+        given = {"rule": rule, "client": client, PROFILE: profile, **policies}
+        if idle := [name for name, one in given.items() if one is not None]:
             raise DataError(
-                "stored scores are read as they are", field="golden", allowed="a golden set"
+                f"{', '.join(idle)} without a golden set: stored scores are read as they are",
+                field="golden",
+                allowed="a golden set to score by",
             )
-        wanted = {**policies} | ({} if profile is None else {PROFILE: profile})
-        check_choices(wanted)
-        return self._read_scores(metrics, runs, wanted, allow_different)
+        return self._read_scores(metrics, runs, allow_different)
 
     @_of_one_state
-    def _read_scores(
-        self, metrics: Any, runs: Any, wanted: dict[str, Any], allow_different: Any
-    ) -> pd.DataFrame:
+    def _read_scores(self, metrics: Any, runs: Any, allow_different: Any) -> pd.DataFrame:
         names = self._scored_names(runs)
-        used = {name: choices_of(self._stored[name].scoring) for name in names}
-        for policy, value in wanted.items():
-            if others := [name for name in names if used[name][policy] != value]:
-                raise DataError(
-                    f"{name_list(others)} scored with {policy}={used[others[0]][policy]!r}",
-                    file=self._root,
-                    field=policy,
-                    allowed=f"refresh(golden, {policy}={value!r}), or runs saved so",
-                )
         scores = self._stored_scores(names, metrics)
         self._check_provenance(names, metric_columns(scores), allow_different)
         about = self._about(names)
@@ -477,6 +460,21 @@ class RunStore(RunStoreVerbs):
                 of_run = about[name].array.take(scores["run_id"].cat.codes.to_numpy())
                 scores.insert(1, name, of_run)
         return scores
+
+    def _evaluated(
+        self, golden: Golden, metrics: Asked, runs: Any, *, policies: Policies, **how: Any
+    ) -> StoredScores:
+        """Return new scores of runs that have rows, beside the columns of your own saved with them.
+
+        `table` says what these mean, too.
+        """
+        names = self._with_rows(runs)
+        found = self._scored(golden, metrics, names, policies=policies, **how)
+        settings = found.settings()
+        made_by = {"policies": asdict(policies), **settings[["golden_hash", "level"]].iloc[0]}
+        own, declared = self._saved_columns(names, found.table, made_by)
+        scores = found.scores if own is None else with_saved(found.scores, own)
+        return found._replace(scores=scores, settings=lambda: settings, table=declared)
 
     @_of_one_state
     def _scored(
@@ -530,70 +528,20 @@ class RunStore(RunStoreVerbs):
 
     @_of_one_state
     def _saved_columns(
-        self,
-        runs: list[str] | str | None = None,
-        declared: MetricTable = TABLE,
-        settings: pd.DataFrame | None = None,
-        made_by: Mapping[str, Any] | None = None,
+        self, runs: list[str], declared: MetricTable, made_by: Mapping[str, Any]
     ) -> tuple[pd.DataFrame | None, MetricTable]:
-        """Return the columns of your own that runs were saved with, and what is declared of them.
+        """Return the columns of your own that runs were saved with; see `own_columns`.
 
-        Left out are values of a metric that is `declared` now, but was another function then; and,
-        with a warning, those that were not `made_by` these golden_hash, level and policies.
         One row per run and query: run_id, query_id and a column each; None without any.
-
-        Raises
-        ------
-        DataError
-            Two runs declare a column differently.
         """
-        if settings is not None and len(settings):
-            first = settings.iloc[0]
-            made_by = {"golden_hash": first["golden_hash"], "level": first["level"],
-                       "policies": json.loads(first["policies"])}  # fmt: skip
-        saved = {name: self._stored[name].scoring for name in self._names(runs)}
-        told = {name: one[DECLARED] for name, one in saved.items() if one.get(DECLARED)}
-        gone = {
-            one
-            for own in told.values()
-            for one in own
-            if not declared.is_own(one)
-            and declared.describe(one).source != own[one].get("source", "")
-        }
-        stale = {
-            one
-            for name, own in told.items()
-            if is_made_otherwise(saved[name], made_by or {})
-            for one in own
-            if "source" in own[one] and one not in gone
-        }
-        if stale:
-            warn(
-                f"left out: {name_list(sorted(stale))}, scored by another golden set or policy;"
-                " metrics=[the metric itself] scores them again"
-            )
-        kept = {name: [one for one in own if one not in gone | stale] for name, own in told.items()}
+        scorings = {name: self._stored[name].scoring for name in self._names(runs)}
+        kept, declared = own_columns(scorings, declared, made_by)
         parts = [
             self._stored_scores([name], own).reset_index()[["run_id", "query_id", *own]]
             for name, own in kept.items()
         ]
         found = pd.concat([part.astype({"run_id": "str"}) for part in parts]) if parts else None
-        every = {
-            one for own in kept.values() for name in own for one in (name, name.partition("@")[0])
-        }
-        # what is declared of mine@5 is declared of the metric mine@k
-        of_metrics = [
-            {f"{name.partition('@')[0]}@k" if one.get("source") and "@" in name else name: one
-             for name, one in own.items() if one}
-            for own in told.values()
-        ]  # fmt: skip
-        own_metrics = [
-            one
-            for own in of_metrics
-            for one in MetricTable.from_plain(own).own
-            if one.base in every
-        ]
-        return found, declared.with_metrics(own_metrics)
+        return found, declared
 
     def summary(
         self,
@@ -759,23 +707,3 @@ def _is_without_rows(run: StoredRun, there: set[str]) -> bool:
         return "metrics" in run.content
     names = [f"{run.folder}/{one.name}" for own in run.files.values() for one in own if one]
     return not there.intersection(names)
-
-
-def _choices(
-    golden: Golden | None, text: int | None, profile: str | None, policies: Policies
-) -> dict[str, Any]:
-    """Check how a run is to be stored and scored; return policies and profile by name."""
-    check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
-    if text is not None and (type(text) is not int or text < 0):
-        raise DataError(f"found {text!r}", field="text", allowed="None, or a number of characters")
-    default = asdict(Policies())
-    choices = {name: value for name, value in asdict(policies).items() if value != default[name]}
-    choices |= {PROFILE: profile} if profile is not None else {}
-    check_choices(choices)
-    if choices and golden is None:
-        raise DataError(
-            f"{', '.join(choices)} without a golden set",
-            field="golden",
-            allowed="a golden set to score by",
-        )
-    return choices

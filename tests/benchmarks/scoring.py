@@ -1,4 +1,4 @@
-"""From Parquet files to the mean of every measure: ragscore beside pytrec_eval and ir_measures.
+"""From Parquet files to the mean of every measure: ragscore beside what people use instead.
 
 Tools run in turn, each time in a fresh process. Only imports are outside the clock, so each tool
 does a tiny task first. Their means must agree.
@@ -6,17 +6,21 @@ does a tiny task first. Their means must agree.
 
 import tempfile
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from tests.benchmarks.process import Measured, run_fresh, timed
 
 KS = (1, 3, 5, 10)
 CHECKED = ("hit@10", "recall@10", "precision@10", "map@10", "mrr", "ndcg_linear@10")
-SLOW_ABOVE = 10**6  # hits beyond which only ragscore and pytrec_eval run
+SLOW_ABOVE = 10**6  # hits beyond which tools of SLOW don't run
+SLOW = ("ir_measures", "ranx")
+IS_THERE = {"ranx": find_spec("ranx")}  # with its compiler, it is in the extra `bench` alone
 TINY = pd.DataFrame({"query_id": ["q", "q"], "doc_id": ["a", "b"], "score": [1.0, 0.5]})
 
 
@@ -89,9 +93,64 @@ def ir_measures(folder: str) -> Measured:
     return _measured(*timed(score), ("Success@10", "R@10", "P@10", "AP@10", "RR", "nDCG@10"))
 
 
+def ranx(folder: str) -> Measured:
+    import ranx as tool
+
+    from tests.benchmarks.workload import write_workload
+
+    cut = [f"{name}@{k}" for name in ("hit_rate", "recall", "precision", "map", "ndcg") for k in KS]
+    names = [*cut, "mrr"]
+
+    def score(folder: str) -> Any:
+        hits, targets = map(_as_objects, _read(folder))
+        columns = {"q_id_col": "query_id", "doc_id_col": "doc_id"}
+        run = tool.Run.from_df(hits, score_col="score", **columns)
+        qrels = tool.Qrels.from_df(targets, score_col="grade", **columns)
+        return tool.evaluate(qrels, run, names, make_comparable=True)
+
+    with tempfile.TemporaryDirectory() as tiny:  # compiles for ids of these lengths
+        write_workload(tiny, 2)
+        score(tiny)
+    names_10 = ("hit_rate@10", "recall@10", "precision@10", "map@10", "mrr", "ndcg@10")
+    return _measured(*timed(lambda: score(folder)), names_10)
+
+
+def plain_pandas(folder: str) -> Measured:
+    """Take the same measures by hand, as a notebook without a library has them."""
+
+    def score(hits: pd.DataFrame, targets: pd.DataFrame) -> dict[str, float]:
+        hits = hits.sort_values(["query_id", "score"], ascending=[True, False])
+        rank = hits.groupby("query_id").cumcount() + 1
+        found = hits.assign(rank=rank).merge(targets, on=["query_id", "doc_id"])
+        found["nth"] = found.groupby("query_id").cumcount() + 1
+        ideal = targets.sort_values(["query_id", "grade"], ascending=[True, False])
+        ideal["rank"] = ideal.groupby("query_id").cumcount() + 1
+        n = targets.groupby("query_id").size()
+        means = {"mrr": (1 / found.groupby("query_id")["rank"].min()).sum() / len(n)}
+        for k in KS:
+            top = found[found["rank"] <= k]
+            by_query = top.groupby("query_id").size().reindex(n.index, fill_value=0)
+            means[f"hit@{k}"] = (by_query > 0).mean()
+            means[f"recall@{k}"] = (by_query / n).mean()
+            means[f"precision@{k}"] = by_query.mean() / k
+            precision = (top["nth"] / top["rank"]).groupby(top["query_id"]).sum()
+            means[f"map@{k}"] = (precision / n).fillna(0).mean()
+            gained, best = (_gain(one, k) for one in (top, ideal))
+            means[f"ndcg_linear@{k}"] = (gained / best).reindex(n.index).fillna(0).mean()
+        return means
+
+    score(TINY, TINY.assign(grade=[1, 2]))
+    return _measured(*timed(lambda: score(*_read(folder))), CHECKED)
+
+
+def _gain(rows: pd.DataFrame, k: int) -> "pd.Series[float]":
+    top = rows[rows["rank"] <= k]
+    return (top["grade"] / np.log2(top["rank"] + 1)).groupby(top["query_id"]).sum()
+
+
 TOOLS = {
-    "ragscore, frames": frames, "ragscore, store": store, "pytrec_eval": pytrec_eval,
-    "ir_measures": ir_measures,
+    "ragscore, frames": frames, "ragscore, store": store, "plain pandas": plain_pandas,
+    "pytrec_eval": pytrec_eval, "ir_measures": ir_measures, "ranx": ranx,
 }  # fmt: skip
 
 
@@ -99,6 +158,12 @@ def _read(folder: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     hits = pd.read_parquet(f"{folder}/hits.parquet", columns=["query_id", "doc_id", "score"])
     targets = pd.read_parquet(f"{folder}/targets.parquet", columns=["query_id", "doc_id", "grade"])
     return hits, targets
+
+
+def _as_objects(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame as ranx takes it: it refuses pandas' own texts, and small integers."""
+    wanted = {"query_id": object, "doc_id": object, "grade": "int64"}
+    return frame.astype({name: dtype for name, dtype in wanted.items() if name in frame})
 
 
 def _dicts(frame: pd.DataFrame, value: str) -> dict[str, dict[str, Any]]:
@@ -119,7 +184,8 @@ def main(sizes: tuple[int, ...] = (10**5, 10**6, 10**7), repeats: int = 3) -> No
     """Print seconds and peak memory of every tool at every size."""
     print(f"{'read, score, mean':24}{'hits':>12}{'seconds':>9}{'range':>15}{'MiB':>7}")
     for hits in sizes:
-        tools = [name for name in TOOLS if hits <= SLOW_ABOVE or name != "ir_measures"]
+        tools = [name for name in TOOLS if IS_THERE.get(name, True)]
+        tools = [name for name in tools if hits <= SLOW_ABOVE or name not in SLOW]
         rows = []
         with tempfile.TemporaryDirectory() as folder:
             run_fresh("workload", "write_workload", folder=folder, n_queries=hits // 100)

@@ -63,16 +63,6 @@ def test_a_baseline_of_the_main_branch_gates_and_a_build_keeps_its_files(project
         assert (project / "kept" / name).stat().st_size > 10_000
 
 
-def test_a_baseline_of_another_golden_set_is_refused_unless_it_may_differ(project, capsys):
-    told = json.loads((project / "runs/dense/run.json").read_text())
-    told["golden_hash"] = "0" * 16
-    (project / "runs/dense/run.json").write_text(json.dumps(told))
-    command = f"gate runs/dense runs/hybrid {GATE} --undecided pass"
-    assert main(command.split()) == 2
-    says(capsys.readouterr().err, "golden set", "0" * 16, "--allow-different golden")
-    assert main([*command.split(), "--allow-different", "golden"]) == 0
-
-
 @pytest.fixture
 def comments():
     """The comments of a pull request, over a hundred of them, and the address of its interface."""

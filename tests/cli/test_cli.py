@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -86,18 +87,20 @@ def test_compare_lists_twenty_changed_queries_unless_asked_for_all(
     assert out.count("| loss | 1 | 2 | rank 1→2 |\n") == 25
 
 
+def test_a_baseline_of_another_golden_set_is_refused_unless_it_may_differ(files, capsys):
+    golden, a, b = files
+    told = Path(a).with_name("run.json")
+    told.write_text(json.dumps(json.loads(told.read_text()) | {"golden_hash": "0" * 16}))
+    line = ["gate", a, b, "--golden", golden, "--undecided", "pass"]
+    assert main(line) == 2
+    says(capsys.readouterr().err, "golden set", "0" * 16, "--allow-different golden")
+    assert main([*line, "--allow-different", "golden"]) == 0
+
+
 def test_version(capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["--version"])
     assert stopped.value.code == 0 and capsys.readouterr().out == f"ragscore {rs.__version__}\n"
-
-
-def test_warnings_go_to_standard_error(files, capsys, write_run):
-    golden, *_ = files
-    main(["score", golden, str(write_run("c", RUN_A[:1])), "--metric", "hit@1"])
-    out, err = capsys.readouterr()
-    says(err, "c: 2")
-    assert "c: 2" not in out
 
 
 def test_the_command_is_installed():

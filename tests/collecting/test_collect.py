@@ -8,7 +8,6 @@ import asyncio
 import json
 import sys
 import threading
-import time
 from unittest.mock import Mock
 
 import pandas as pd
@@ -110,8 +109,9 @@ def test_a_callable_gets_what_the_snapshot_says(out):
 def test_a_chatbot_gets_what_the_snapshot_says(out):
     with Server(chatbot) as server:
         results = collect(
-            server.url, GOLDEN, out, run_id="run", settings={"folder_mode": "on"}, **SENT
+            server.url, GOLDEN, out, settings={"folder_mode": "on"}, retrieval_only=True, **SENT
         )
+    assert config_of(results)["with_answer"] is False
     ids = dict(GOLDEN.queries[["query", "query_id"]].itertuples(index=False))
     check_sent(
         [{**body, "query_id": ids[body["question"]]} for body in server.bodies], results, out
@@ -213,12 +213,6 @@ def test_a_chatbot_s_reply_is_kept_whole(out):
     assert config_of(results)["chunker_version"] == "v1"
 
 
-def test_retrieval_only_asks_for_no_answer(out):
-    with Server(chatbot) as server:
-        config = config_of(collect(server.url, GOLDEN, out, k=2, retrieval_only=True))
-    assert {body["with_answer"] for body in server.bodies} == {config["with_answer"]} == {False}
-
-
 TAKEN = ["folders", "k", "product", "tool", "vaults"]
 
 
@@ -289,26 +283,27 @@ def test_hits_are_kept_if_only_the_answer_failed(out):
     assert (row["error"], row["latency_retrieval_ms"]) == ("RuntimeError: no model", 3)
 
 
+# What is replied, and what the error of its query names.
+BAD = [
+    (object(), ["object"]),
+    (None, ["hits", "answer"]),
+    ({"documents": []}, ["hits", "answer", "mapping"]),
+    ([5], ["hits_top_k", 5]),
+    ({"hits": [{"chunk_id": True}]}, ["hits_top_k.chunk_id", "boolean"]),
+    ({"hits": [], "latency": {"search": "fast"}}, ["latency_search_ms", "fast"]),
+    ({"answer": "x", "more": json.loads("[" * 200 + "]" * 200)}, ["nested"]),
+    ({"answer": "x", "more": 10**5000}, [4300]),
+    ({"answer": "x", "config": {"k": 10**400}}, ["k: found"]),
+    (LookupError("\ud800"), ["LookupError"]),
+]
+
+
 @pytest.mark.filterwarnings("ignore:every query failed")
-@pytest.mark.parametrize(
-    ("reply", "named"),
-    [
-        (object(), ["object"]),
-        (None, ["hits", "answer"]),
-        ({"documents": []}, ["hits", "answer", "mapping"]),
-        ([5], ["hits_top_k", 5]),
-        ({"hits": [{"chunk_id": True}]}, ["hits_top_k.chunk_id", "boolean"]),
-        ({"hits": [], "latency": {"search": "fast"}}, ["latency_search_ms", "fast"]),
-        ({"answer": "x", "more": json.loads("[" * 200 + "]" * 200)}, ["nested"]),
-        ({"answer": "x", "more": 10**5000}, [4300]),
-        ({"answer": "x", "config": {"k": 10**400}}, ["k: found"]),
-        (LookupError("\ud800"), ["LookupError"]),
-    ],
-)
-def test_a_reply_that_no_run_could_hold_is_that_query_s_error(out, reply, named):
-    replies = Mock(side_effect=[reply])
-    results = collect(lambda query: replies(), questions(1), out)
-    says(results.responses["error"].iloc[0], *named)
+def test_a_reply_that_no_run_could_hold_is_that_query_s_error(out):
+    replies = Mock(side_effect=[reply for reply, _ in BAD])
+    results = collect(lambda query: replies(), questions(len(BAD)), out)
+    for error, (_, named) in zip(results.responses["error"], BAD, strict=True):
+        says(error, *named)
 
 
 def test_a_server_that_is_gone_is_named(out):
@@ -328,12 +323,13 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_of_the_server_is_named_and_the_next_query_is_asked(out, fault):
-    with Server(in_turn([FAULTS[fault]], chatbot)) as server:
-        results = collect(server.url, questions(2), out, retries=0, k=1)
-    says(results.responses["error"].iloc[0], fault)
-    assert pd.isna(results.responses["error"].iloc[1]) and len(server.requests) == 2
+def test_a_fault_of_the_server_is_named_and_the_next_query_is_asked(out):
+    n = len(FAULTS)
+    with Server(in_turn(FAULTS.values(), chatbot)) as server:
+        errors = collect(server.url, questions(n + 1), out, retries=0, k=1).responses["error"]
+    for error, fault in zip(errors[:n], FAULTS, strict=True):
+        says(error, fault)
+    assert pd.isna(errors[n]) and len(server.requests) == n + 1
 
 
 def test_errors_that_may_pass_are_asked_again_and_others_not(out, monkeypatch):
@@ -351,40 +347,38 @@ def test_errors_that_may_pass_are_asked_again_and_others_not(out, monkeypatch):
     assert pd.isna(responses["error"].iloc[0]) and responses["x_attempts"].iloc[0] == 3
 
 
-@pytest.mark.parametrize(
-    ("given", "wait"),
-    [("0", 0.0), ("60", 60.0), ("1.5", 1.5)],
-)
-def test_a_server_that_says_when_is_asked_then(given, wait):
-    waits = []
+def asked(given, **policy):
+    """The record of one question, and the waits between its attempts."""
+    waits, system = [], as_system(given)
+    record, _ = asking.ask(
+        system, {"query": "?", "query_id": "q"}, asking.RequestPolicy(**policy), waits.append
+    )
+    system.close()
+    return record, waits
+
+
+@pytest.mark.parametrize("given", ["0", "60", "1.5"])
+def test_a_server_that_says_when_is_asked_then(given):
     busy = Reply({}, status=429, headers={"Retry-After": given})
     with Server(in_turn([busy], chatbot)) as server:
-        request, system = {"query": "?", "query_id": "q", "k": 1}, as_system(server.url)
-        record, _ = asking.ask(system, request, asking.RequestPolicy(), waits.append)
-        system.close()
-    assert record["error"] is None and waits == [wait]
+        record, waits = asked(server.url)
+    assert record["error"] is None and waits == [float(given)]
 
 
 @pytest.mark.parametrize("given", ["61", "inf"])
-def test_a_wait_of_more_than_a_minute_is_the_end_of_its_query(out, given):
-    replies = [Reply({"error": "busy"}, status=429, headers={"Retry-After": given})]
-    started = time.monotonic()
-    with Server(in_turn(replies, chatbot)) as server:
-        results = collect(server.url, questions(2), out, retries=5, k=1)
-    assert time.monotonic() - started < 20 and len(server.requests) == 2
-    first, second = results.responses["error"].tolist()
-    says(first, 429, "60 s")
-    assert pd.isna(second)
+def test_a_wait_of_more_than_a_minute_is_the_end_of_its_query(given):
+    busy = Reply({"error": "busy"}, status=429, headers={"Retry-After": given})
+    with Server(in_turn([busy], chatbot)) as server:
+        record, waits = asked(server.url, retries=5)
+    assert waits == [] and len(server.requests) == 1
+    says(record["error"], 429, "60 s")
 
 
 def test_waits_grow_and_are_random():
-    waits = []
-
     def system(query):
         raise ConnectionError("gone")
 
-    request, policy = {"query": "?", "query_id": "q"}, asking.RequestPolicy(retries=6)
-    record, _ = asking.ask(as_system(system), request, policy, waits.append)
+    record, waits = asked(system, retries=6)
     assert record["error"] == "ConnectionError: gone" and record["attempts"] == 7
     assert (
         len(waits) == 6
@@ -393,11 +387,10 @@ def test_waits_grow_and_are_random():
     )
 
 
-@pytest.mark.parametrize("workers", [1, 4])
-def test_as_many_queries_are_in_flight_as_there_are_workers(out, workers):
-    with Server(chatbot, gather=workers) as server:
-        results = collect(server.url, questions(8), out, workers=workers, k=1)
-    assert server.most_in_flight == workers and len(server.requests) == 8
+def test_as_many_queries_are_in_flight_as_there_are_workers(out):
+    with Server(chatbot, gather=4) as server:
+        results = collect(server.url, questions(8), out, workers=4, k=1)
+    assert server.most_in_flight == 4 and len(server.requests) == 8
     assert results.responses["query_id"].tolist() == sorted(results.responses["query_id"])
 
 
@@ -445,7 +438,6 @@ def test_a_plain_callable_that_hangs_is_left_behind(out):
     assert len(results.hits) == 2
 
 
-@pytest.mark.filterwarnings("ignore:every query failed")
 @pytest.mark.parametrize(
     ("command", "named"),
     [
@@ -455,8 +447,8 @@ def test_a_plain_callable_that_hangs_is_left_behind(out):
         (["no-such-program"], "no-such-program"),
     ],
 )
-def test_a_command_that_fails_says_why(out, command, named):
-    says(collect(command, questions(1), out).responses["error"].iloc[0], named)
+def test_a_command_that_fails_says_why(command, named):
+    says(asked(command)[0]["error"], named)
 
 
 def test_what_differs_from_what_was_sent_is_told(out):

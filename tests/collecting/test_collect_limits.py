@@ -15,7 +15,7 @@ from unittest.mock import Mock
 
 import pandas as pd
 import pytest
-from conftest import questions
+from conftest import questions, times
 from servers import Server
 
 import ragscore as rs
@@ -43,7 +43,7 @@ def replying(first):
     return Server(lambda seen: first if seen.number == 1 else GOOD)
 
 
-@pytest.mark.parametrize(("max_bytes", "error"), [(100, True), (4000, False), (None, False)])
+@pytest.mark.parametrize(("max_bytes", "error"), [(100, True), (4000, False)])
 def test_a_mapping_says_how_large_a_reply_may_be(tmp_path, max_bytes, error):
     with replying(GOOD | {"padding": " " * 2000}) as server:
         found = errors(mapped(server.url, max_bytes=max_bytes), tmp_path)
@@ -94,7 +94,7 @@ def test_of_several_workers_the_first_that_cannot_save_is_told_and_no_other_save
     """Between an error and its telling other workers are at the door."""
     requests = [{"query_id": f"q{n}", "query": f"question {n}"} for n in range(40)]
     policy = RequestPolicy(workers=8)
-    for _ in range(3):
+    for _ in range(times(1)):
         tried = []
 
         def save(answer, tried=tried):
@@ -139,7 +139,7 @@ async def slow(query):
 def interrupted(query):
     if query == "question 3":
         os.kill(os.getpid(), signal.SIGINT)
-    time.sleep(0.05)
+    time.sleep(0.02)
     return [{"chunk_id": query}]
 
 
@@ -166,7 +166,7 @@ HANGS = [sys.executable, "-c", "import time; time.sleep(60)"]
         (lambda query: [{"chunk_id": query}], {}, nullcontext()),
         (slow, {}, nullcontext()),
         (COMMAND, {}, nullcontext()),
-        (HANGS, {"timeout": 0.3}, nullcontext()),
+        (HANGS, {"timeout": 0.05}, nullcontext()),
         (lambda query: 1 / 0, {}, nullcontext()),
         (ends, {}, pytest.raises(SystemExit)),
         (interrupted, {}, pytest.raises(KeyboardInterrupt)),

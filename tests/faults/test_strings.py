@@ -293,7 +293,14 @@ def letters(figure) -> str:
     return re.sub(r"\s", "", "|".join(shown))
 
 
-@pytest.mark.parametrize("run", [r"$\nothing$", "_a$b$", r"a^{\frac", "\x1b[31m"])
+@pytest.mark.parametrize(
+    "run",
+    [
+        r"$\nothing$",
+        "\x1b[31m",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("_a$b$", r"a^{\frac")),
+    ],
+)
 def test_names_stand_in_figures_as_they_are_written(run, pair):
     results, golden = pair
     ev = rs.evaluate(results, golden, ["hit@5", "mrr"])

@@ -9,7 +9,7 @@ import math
 
 import pandas as pd
 import pytest
-from conftest import RUN_A, RUN_B, THREE_QUERIES, answer
+from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, written_run
 from hypothesis import given
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
@@ -56,8 +56,8 @@ def test_nan_is_null_and_what_is_endless_is_a_text():
     assert held == [None, "Infinity", "-Infinity", 0.30000000000000004]
 
 
-@pytest.fixture
-def three(write_golden, write_run):
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
     """Three runs that differ in seed; one has a failed query, one lacks one; with slices."""
     rows = [
         one | {"difficulty": level, "answerable": level != "none", "must_contain": ["x"]}
@@ -70,8 +70,11 @@ def three(write_golden, write_run):
         RUN_B[2] | {"answer": answer("", grounded=False)},
     ]
     records = {"a": RUN_A, "b": [one | {"answer": answer("y")} for one in RUN_B[:2]], "<c>": failed}
-    files = [write_run(name, of, config={"note": f"|{name}"}) for name, of in records.items()]
-    return rs.evaluate(files, write_golden(rows))
+    folder = tmp_path_factory.mktemp("three")
+    files = [
+        written_run(folder, name, of, config={"note": f"|{name}"}) for name, of in records.items()
+    ]
+    return rs.evaluate(files, rs.load_golden(rows))
 
 
 DROPS = {"mrr": 0.1, "latency_ms": 5, "judge_correctness": 0}

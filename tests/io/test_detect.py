@@ -8,13 +8,6 @@ import ragscore as rs
 from tests.messages import refused
 
 
-def test_a_format_can_be_asked_for(write_golden):
-    file = write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"]}])
-    assert len(rs.load_golden(file, format="golden").queries) == 1
-    with refused("kebap", file="golden.yaml", field="format"):
-        rs.load_golden(file, format="kebap")
-
-
 def lines(path, *rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path

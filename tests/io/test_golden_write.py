@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from conftest import EXAMPLES
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from plausible_runs import put
 
@@ -243,6 +244,7 @@ ROW = st.fixed_dictionaries(
 )  # fmt: skip
 
 
+@settings(max_examples=-(-EXAMPLES // 2))
 @given(rows=st.lists(ROW, min_size=1, max_size=3), name=st.sampled_from(["g.yaml", "g.jsonl"]))
 def test_any_golden_set_comes_back(tmp_path_factory, rows, name):
     folder = tmp_path_factory.mktemp("golden")

@@ -10,7 +10,6 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from conftest import hit, record
@@ -163,7 +162,7 @@ def test_a_line_over_the_limit_is_named(tmp_path, monkeypatch):
 
 
 def test_faults_without_end_end_in_one_error(tmp_path):
-    (tmp_path / "g.jsonl.gz").write_bytes(gzip.compress(b"a,b\n" * 300_000))
+    (tmp_path / "g.jsonl.gz").write_bytes(gzip.compress(b"a,b\n" * 100_001))
     with refused("100,000 faults", file="g.jsonl.gz", line=100_001):
         rs.load_golden(tmp_path / "g.jsonl.gz", "golden", strict=False)
 
@@ -266,8 +265,8 @@ def test_much_repetition_within_the_limits_is_read(tmp_path):
 
 
 def test_a_store_can_read_whatever_it_has_written(tmp_path):
-    # Each record carries the same prompt of 4,000 characters: 120 MB, in 40 KB of Parquet.
-    n = 30_000
+    # Each record carries the same prompt of 4,000 characters: 68 MB, in some KB of Parquet.
+    n = 17_000
     responses = pd.DataFrame({
         "run_id": "r", "query_id": [f"q{n}" for n in range(n)], "x_prompt": "p" * 4000,
     })  # fmt: skip
@@ -276,10 +275,3 @@ def test_a_store_can_read_whatever_it_has_written(tmp_path):
     store.save(results)
     assert store.load().responses["x_prompt"].str.len().eq(4000).sum() == n
     assert len(stored_table(store, "r", "responses")) == n
-
-
-def test_a_file_of_arrow_is_no_table_of_ours(tmp_path):
-    file = tmp_path / "a.feather"
-    pa.feather.write_feather(pa.table({"query_id": ["q"], "doc_id": ["d"]}), str(file))
-    with refused(file="a.feather"):
-        rs.load_results(file)

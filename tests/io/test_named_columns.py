@@ -20,26 +20,26 @@ def two_runs(name, first, second):
 
 TEXTS = {
     "text": ("a", "b"),
+    "nan": ("nan", "b"),
+    "True": ("True", "False"),
+    "numbers": (1, 2),
+    "two lines": ("a\nb", "c"),
+    "a list": ("[a]", "[b]"),
+    "decimal texts": ("0.1", "0.2"),
+    "yes and no": ("yes", "no"),
     "long": ("a" * 201, "b" * 201),
     "many words": ("a run of more words than a name has", "b"),
-    "two lines": ("a\nb", "c"),
-    "nan": ("nan", "b"),
-    "yes and no": ("yes", "no"),
-    "True": ("True", "False"),
-    "a list": ("[a]", "[b]"),
-    "numbers": (1, 2),
-    "decimal texts": ("0.1", "0.2"),
 }
 OTHERS = {
     "decimals": (0.1, 0.2),
-    "booleans": (True, False),
     "a boolean and its text": (True, "True"),
     "mappings": ({"a": 1}, {"a": 2}),
-    "tuples": (("a", 1), ("a", 2)),
     "lists": (["a"], ["b"]),
+    "a missing one": ("a", None),
+    "booleans": (True, False),
+    "tuples": (("a", 1), ("a", 2)),
     "dates": (pd.Timestamp("2026-01-01"), pd.Timestamp("2026-01-02")),
     "bytes": (b"a", b"b"),
-    "a missing one": ("a", None),
 }
 
 
@@ -58,11 +58,17 @@ def shapes(records, name):
 
 
 def of_each(values, others):
-    """Each kind of values under the first name, and these kinds under the others."""
-    cases = [(NAMES[0], kind) for kind in values] + [
-        (n, kind) for n in NAMES[1:] for kind in others
-    ]
-    return pytest.mark.parametrize(("name", "values"), [(n, values[kind]) for n, kind in cases])
+    """Each kind of values under the first name (the last ones slowly), these under the others."""
+    return pytest.mark.parametrize(
+        ("name", "values"),
+        [
+            *((name, values[kind]) for name in NAMES[1:] for kind in others),
+            *(
+                pytest.param(NAMES[0], one, marks=[pytest.mark.slow] * (n >= 5))
+                for n, one in enumerate(values.values())
+            ),
+        ],
+    )
 
 
 @of_each(TEXTS, ("text", "numbers"))

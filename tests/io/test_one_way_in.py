@@ -27,6 +27,7 @@ def folder(tmp_path, monkeypatch):
     HITS.to_csv("hits.csv", index=False)
     HITS.rename(columns={"qid": "topicnum", "docno": "hitname"}).to_csv("odd.csv", index=False)
     HITS.to_parquet("hits.parquet")
+    HITS.to_feather("hits.feather")
     HITS.to_json("hits.jsonl", orient="records", lines=True)
     rows = {
         "qrels.tsv": "query-id\tcorpus-id\tscore\nq1\ta\t1\nq2\tc\t2\n",
@@ -183,6 +184,13 @@ LOADED = [
         "load_results({'q1': ['b', 'a'], 'q2': []})",
         (1, 2, 2),
         '',
+    ),
+    (
+        'records beside a name, by the column that asks',
+        "load_results({'run': 'x', 'turns': [{'turn_id': '1_1', 'found': ['a']}]},"
+        " columns={'query_id': 'turn_id', 'doc_id': 'found'})",
+        (1, 1, 1),
+        'query_id = turn_id, doc_id = found, rank = order of the hits',
     ),
     (
         'scores',
@@ -375,6 +383,12 @@ REFUSED = [
         'load_results(HITS[:0])',
         ('frame', None, None),
         ['frame'],
+    ),
+    (
+        'a file of Arrow',
+        "load_results('hits.feather')",
+        ('hits.feather', None, 'format'),
+        [],
     ),
     (
         'a lazy frame',

@@ -108,10 +108,10 @@ CHUNK = [hit("c1", "d1", 1, snippet="Paris is in France.")]
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
-    """Twelve judged answers, of which every other one holds a claim without support."""
-    ids = [f"q{i}" for i in range(12)]
+    """Eight judged answers, of which every other one holds a claim without support."""
+    ids = [f"q{i}" for i in range(8)]
     golden = rs.load_golden([{"id": one, "query": one, "expected_doc_ids": ["d1"]} for one in ids])
-    texts = ["Paris is in France.", "Paris is in France. It is a number that lies far above."] * 6
+    texts = ["Paris is in France.", "Paris is in France. It is a number that lies far above."] * 4
     records = [
         record(one, CHUNK, query=one, answer=answer(text))
         for one, text in zip(ids, texts, strict=True)
@@ -133,12 +133,12 @@ def test_a_spot_check_asks_a_second_model_about_a_seeded_part(judged):
         found = first.spot_check(second, cache=None, **options)
         return found, questions(server.bodies[before:])
 
-    found, asked = checked(judges="groundedness", n=5, seed=1)
-    assert found[["n", "disagreement"]].to_numpy().tolist() == [[5, 0]] and len(asked) == 5
-    again, asked_again = checked(judges="groundedness", n=5, seed=1)
+    found, asked = checked(judges="groundedness", n=3, seed=1)
+    assert found[["n", "disagreement"]].to_numpy().tolist() == [[3, 0]] and len(asked) == 3
+    again, asked_again = checked(judges="groundedness", n=3, seed=1)
     assert_frame_equal(found, again)
-    assert asked_again == asked != checked(judges="groundedness", n=5, seed=2)[1]
-    assert checked(n=99)[0]["n"].tolist() == [12, 12]  # by the judges of before
+    assert asked_again == asked != checked(judges="groundedness", n=3, seed=2)[1]
+    assert checked(n=99)[0]["n"].tolist() == [8, 8]  # by the judges of before
 
 
 def questions(bodies):
@@ -169,7 +169,7 @@ def test_a_second_judge_that_disagrees_is_warned_of(judged, monkeypatch):
     monkeypatch.setattr(server, "reply", turned_round)
     second = rs.judging.Endpoint("others", base_url=server.url)
     with warned("judge_groundedness", "50%"):
-        found = first.spot_check(second, judges="groundedness", n=12, cache=None)
+        found = first.spot_check(second, judges="groundedness", n=8, cache=None)
     # every other answer has 5 points, turned round 0; the others have 2, turned round 3
     assert found[["flip", "far", "disagreement"]].iloc[0].tolist() == [0.5] * 3
 
@@ -179,7 +179,7 @@ def test_a_second_judge_that_disagrees_is_warned_of(judged, monkeypatch):
 
 def test_judgments_and_ledger_are_saved_with_a_run_or_in_a_store(judged, tmp_path, write_run):
     first, golden, _ = judged
-    folder = write_run("r", [record(f"q{i}", CHUNK, answer=answer("x")) for i in range(12)]).parent
+    folder = write_run("r", [record(f"q{i}", CHUNK, answer=answer("x")) for i in range(8)]).parent
     assert first.save(folder) == [folder]
     assert_frame_equal(rs.load_results(folder).judgments, first.judgments)
     with refused("overwrite=True", file="judgments.jsonl", field="judgments"):

@@ -20,7 +20,8 @@ from pandas.testing import assert_frame_equal
 import ragscore as rs
 from ragscore.cli import main
 from ragscore.demo.sea import word_judge
-from ragscore.judging.judges import JUDGES, JudgeFailed, read_reply
+from ragscore.judging.judges import JUDGES
+from ragscore.judging.replies import JudgeFailed, read_reply
 from ragscore.judging.run import ledger_of
 from ragscore.scoring.provenance import judge_fingerprint
 from ragscore.scoring.refusals import with_judged_refusals
@@ -121,6 +122,8 @@ def test_a_judge_gives_one_row_a_verdict_and_the_scores_are_of_them(asked, serve
     judged = judge((results, golden), list(JUDGES), server)
     for place, expected in VERDICTS.items():
         assert rows(judged, *place) == pytest.approx(expected), place
+    of_q1 = judged.judgments.query("query_id == 'q1' and criterion == 'judge_groundedness'")
+    assert of_q1["item_text"].dropna().tolist() == ["Paris is in France.", "It is large."]
     found = rs.score(judged.results, golden, list(SCORES))[list(SCORES)]
     assert_frame_equal(found.reset_index(drop=True), pd.DataFrame(SCORES, dtype=float))
 
@@ -354,7 +357,9 @@ def test_a_custom_judge_and_an_embedding_that_quote_the_key_are_redacted(asked, 
     def embedding(texts):
         raise RuntimeError(f"401 for {KEY[:9]} of {KEY}")
 
-    mine = replace(rs.judging.get_judge("abstention"), parse=parse)
+    mine = replace(
+        own := rs.judging.get_judge("abstention"), prompt=replace(own.prompt, parse=parse)
+    )
     keyed = endpoint(server, api_key=KEY, embedding=embedding)
     judged = judge(asked, [mine, "answer_relevance"], keyed)
     assert judged.ledger["state"].tolist() == ["judge_failed"] * 6
@@ -384,7 +389,9 @@ def test_a_row_that_is_no_verdict_ends_one_judgment(asked, server, row):
         whole = {"value": float(reply["score"])}
         return [row, whole] if reply["score"] == 2 else [whole]
 
-    mine = replace(rs.judging.get_judge("groundedness"), parse=parse)
+    mine = replace(
+        own := rs.judging.get_judge("groundedness"), prompt=replace(own.prompt, parse=parse)
+    )
     judged = judge(asked, mine, server)
     assert judged.ledger["state"].tolist() == ["judge_failed", "scored", "scored"]
     says(judged.ledger["reason"].iloc[0], "judging")
@@ -449,7 +456,6 @@ OTHERWISE = {
     "structured": {"endpoint": {"options": {"top_p": 0.5}}},
     "repeat": {"repeats": 2},
     "prompt": {"judges": rs.judging.get_judge("correctness").with_prompt("Reply in JSON.")},
-    "judge": {"judges": replace(rs.judging.get_judge("correctness"), name="other")},
     "answer": {"texts": {"q1": "Paris is in Spain."}},
     "question": {"golden": {"query": "Where?"}},
     "reference": {"golden": {"reference_answer": "In Europe."}},

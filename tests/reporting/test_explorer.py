@@ -228,7 +228,7 @@ def test_an_unknown_name_is_refused_with_the_nearest(cmp, options, named):
 def test_what_has_no_outcomes_or_no_hits_says_what_it_needs(demo, cmp):
     with refused("run", field="outcome"):
         demo.explore(runs="bm25", outcome="win")
-    with refused("hits", "answers", "compare(", field="results"):
+    with refused("hits", "answers", "compare(", field="scores"):
         rs.Comparison.from_json(cmp.to_json()).explore()
 
 

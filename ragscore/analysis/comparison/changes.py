@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import is_among, lookup
-from ragscore.frames.data import Results, run_names
+from ragscore.frames.data import Results
 from ragscore.scoring.level import chunker_versions
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 
@@ -125,20 +125,20 @@ def rank_overlap(
     One row per query: `query_id`, `rbo` (0 to 1; NaN where either list is empty), `n_common` ids,
     and the length of both lists, `n_baseline` and `n_candidate`.
     """
-    a, b = run_names(results.runs, [baseline, candidate])
-    hits = results.hits[results.hits["run_id"].isin([a, b]).to_numpy()]
+    pair = [baseline, candidate]
+    hits = results.hits[results.hits["run_id"].isin(pair).to_numpy()]
     has_chunks = "chunk_id" in hits and bool(hits["chunk_id"].notna().all())
-    one_chunker = chunker_versions(results)[[a, b]].nunique(dropna=False) == 1
+    one_chunker = chunker_versions(results)[pair].nunique(dropna=False) == 1
     column = "chunk_id" if has_chunks and one_chunker else "doc_id"
     asked_a, asked_b = (
         results.responses.loc[results.responses["run_id"].eq(name).to_numpy(), "query_id"]
-        for name in (a, b)
+        for name in pair
     )
     queries = pd.Index(asked_a[is_among(asked_a, asked_b)], dtype="str")
     query, n = lookup(hits["query_id"], queries), len(queries)
     ids, texts = pd.factorize(hits.reindex(columns=[column])[column])
     # lists of a, then of b, each by rank; an id counts once, where it is first
-    cell, width = lookup(hits["run_id"], pd.Index([a, b])) * n + query, len(texts)
+    cell, width = lookup(hits["run_id"], pd.Index(pair)) * n + query, len(texts)
     order = np.lexsort((hits["rank"], cell))
     order = order[(query[order] >= 0) & (ids[order] >= 0)]
     first = order[~pd.Index(cell[order] * width + ids[order]).duplicated()]

@@ -1,8 +1,7 @@
 """Two runs compared query by query: what changed, for which queries, and what else differs.
 
-In: results of both runs and a golden set. Out: a `Comparison`, or `RankChanges` without scores and
-tests. Both runs are matched here, by the same golden set and at one match level, so that nothing
-but the runs can differ.
+In: the rows of a scoring. Out: a `Comparison`, or `RankChanges` without scores and tests. Both runs
+were matched by the same golden set and at one match level, so that nothing but the runs can differ.
 """
 
 import re
@@ -15,7 +14,7 @@ import pandas as pd
 from ragscore.analysis.aggregates import aggregate
 from ragscore.analysis.comparison.align import clusters_text
 from ragscore.analysis.comparison.changes import flips, largest_changes, rank_overlap
-from ragscore.analysis.comparison.deltas import Sides, aspects
+from ragscore.analysis.comparison.deltas import FIGURES, Sides, aspects
 from ragscore.analysis.comparison.invariants import (
     COLUMNS,
     check_recorded,
@@ -33,11 +32,9 @@ from ragscore.scoring.level import Level, chunker_versions
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.provenance import recorded_parts
-from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
+from ragscore.scoring.readings import HARNESSES, OURS, k_of_runs
 from ragscore.scoring.rows import Rows
-from ragscore.scoring.rules import Rule
 from ragscore.scoring.summary import chosen_columns, metric_columns
-from ragscore.scoring.turns import with_turns
 from ragscore.stats.verdicts import overall_word
 
 NO_CUT = 2**31 - 1  # rank up to which a hit counts where a profile looks at whole lists
@@ -48,8 +45,7 @@ CONFIG = "embedding|prompt"
 
 
 def compare_runs(
-    results: Results,
-    golden: Golden,
+    whole: Rows,
     baseline: str,
     candidate: str,
     *,
@@ -57,8 +53,6 @@ def compare_runs(
     primary: Sequence[str],
     policies: Policies,
     metrics: list[str] | str | None = None,
-    rule: Rule | None = None,
-    profile: str | Reading | None = None,
     strict_chunker_version: bool = False,
     cluster: str | None = "group",
     vary: list[str] | str | None = None,
@@ -72,13 +66,12 @@ def compare_runs(
 
     Parameters
     ----------
+    whole
+        The rows of the scoring that both runs are of. By another harness's reading, aggregates,
+        outcomes and JSON are as that has them; it has match levels and policies of its own, and may
+        want values of the config to agree (`HarnessComparison.must_agree`).
     scores
-        Rows of both runs as `rs.score` made them at this match level, with columns of your own if
-        there are any.
-    profile
-        Another harness's conventions for aggregates, outcomes and JSON. It has match levels and
-        policies of its own, and may want values of the config to agree
-        (`HarnessComparison.must_agree`).
+        Rows of both runs as they were scored, with columns of your own if there are any.
     primary
         The metrics that decide.
     level
@@ -91,15 +84,14 @@ def compare_runs(
         shorter lists, too.
     """
     changes = compare_ranks(
-        results, golden, baseline, candidate, rule=rule, profile=profile, vary=vary,
-        strict_chunker_version=strict_chunker_version, allow_different=allow_different,
-        policies=policies,
+        whole, baseline, candidate, vary=vary, strict_chunker_version=strict_chunker_version,
+        allow_different=allow_different, policies=policies,
     )  # fmt: skip
     a, b, rows = changes.baseline, changes.candidate, changes._rows
     assert rows is not None
-    pair, k = rows.results, changes._k
+    harness, k = changes._harness, changes._k
     names = chosen_columns(scores, metrics)
-    if changes._harness and metrics is None:
+    if harness and metrics is None:
         names = [one for one in names if (declared.label_of(one).k or 0) <= k]
     is_asked = scores["run_id"].isin([a, b]) & scores["state"].ne("extra")
     scores = scores.loc[is_asked.to_numpy(dtype=bool), ["run_id", "state", "level", *names]]
@@ -112,14 +104,22 @@ def compare_runs(
     if among is not None:
         beside = sides.deltas(deciding, among[1], deciding)
         wider = overall_word(aspects(beside, declared)["verdict"].tolist())
-    rbo = rank_overlap(pair, a, b).set_index("query_id")["rbo"].astype("float64")
-    per_query = changes.per_query.join(rbo, on="query_id").join(sides.states, on="query_id")
-    recorded = recorded_parts(pair, changes._level.name)
-    of_fields = check_recorded(recorded, table["metric"].tolist(), allow_different)
-    if changes._harness and k != NO_CUT:
-        pair = replace(pair, runs=pair.runs.assign(k=k))
+    recorded = recorded_parts(rows.results, rows.level.name)
+    of_fields = check_recorded(
+        {run: recorded[run] for run in (a, b)}, table["metric"].tolist(), allow_different
+    )
+    aggregates = {}
+    if harness:
+        own = rows.results
+        if k != NO_CUT:
+            own = replace(own, runs=own.runs.assign(k=k))
+        aggregates = aggregate(own, rows.golden, harness)
+    query_ids = pd.Index(changes.per_query["query_id"])
+    rbo = rank_overlap(rows.results, a, b).set_index("query_id")["rbo"].reindex(query_ids)
+    ended = sides.states.reindex(query_ids)
+    states = {f"state_{side}": ended[f"state_{side}"].array for side in FIGURES[:2]}
     found = vars(changes) | {
-        "per_query": per_query,
+        "per_query": changes.per_query.assign(rbo=rbo.to_numpy("float64"), **states),
         "invariants": pd.concat([changes.invariants, of_fields], ignore_index=True),
     }
     return Comparison(
@@ -129,11 +129,11 @@ def compare_runs(
         aspects=aspects(table, declared),
         _tails=sides.tails(),
         _largest_changes=largest_changes(sides.first, sides.second, declared, deciding),
-        _aggregates=aggregate(pair, rows.golden, changes._harness) if changes._harness else {},
+        _aggregates=aggregates,
         _primary=deciding,
         _declared=declared,
         _scores=scores,
-        _clusters=clusters_text(rows.golden, pd.Index(per_query["query_id"]), cluster, talks=True),
+        _clusters=clusters_text(rows.golden, query_ids, cluster, talks=True),
         confidence=1 - level,
         _among=wider,
         _n_runs=2 if among is None else among[0],
@@ -142,26 +142,21 @@ def compare_runs(
 
 
 def compare_ranks(
-    results: Results, golden: Golden, baseline: str, candidate: str, *,
-    policies: Policies, rule: Rule | None = None, profile: str | Reading | None = None,
+    rows: Rows, baseline: str, candidate: str, *, policies: Policies,
     strict_chunker_version: bool = False, vary: list[str] | str | None = None,
     allow_different: bool | str | list[str] = False,
 ) -> RankChanges:  # fmt: skip
     """Compare the ranks of two runs query by query; arguments and errors as for `compare_runs`."""
-    reading = find_reading(profile)
+    results, reading = rows.results, rows.reading
     harness = COMPARISONS.get(reading.name)
-    results, golden = with_turns(results, golden)
     a, b = run_names(results.runs, [baseline, candidate])
     if a == b:
         raise DataError(
             f"{a!r} is both baseline and candidate", field="candidate", allowed="two different runs"
         )
-    whole = results.select([a, b])
-    stated = profile_invariants(whole, a, b, harness, allow_different) if harness else None
-    pair = policies.lists(whole)
-    golden, of_hits = reading._golden(golden)
-    versions = chunker_versions(pair)
-    versions_agree = versions[[a, b]].nunique(dropna=False) == 1
+    stated = profile_invariants(results, a, b, harness, allow_different) if harness else None
+    versions = chunker_versions(results)[[a, b]]
+    versions_agree = versions.nunique(dropna=False) == 1
     if strict_chunker_version and not versions_agree:
         raise DataError(
             f"chunker versions differ: {versions[a]} and {versions[b]}",
@@ -169,8 +164,8 @@ def compare_ranks(
             allowed="runs of one chunker, or no strict_chunker_version",
         )
     if harness is None:
-        level, k = Level.of(pair, of_hits, policies.match), _common_k(pair)
-    else:
+        k = _common_k(results, [a, b])
+    else:  # which has levels of its own
         levels = harness.levels if versions_agree else harness.fallback_levels
         level = Level(
             "per_query" if len(levels) > 1 else levels[0],
@@ -178,44 +173,45 @@ def compare_ranks(
             levels,
             "exact" if versions_agree else "fallback_doc",
         )
-        ks = k_of_runs(pair.runs, HARNESSES[reading.name].default_k).values()
+        results = results.select([a, b])
+        ks = k_of_runs(results.runs, HARNESSES[reading.name].default_k).values()
         k = min(own for own in ks if own) if harness.cuts_at_k else NO_CUT
-    rows = Rows(pair, golden, level, of_hits, rule, reading)
+        rows = Rows(results, rows.golden, level, rows.of_hits, rows.rule, reading)
     expected, found = rows.relevant_targets()
-    targets = _target_ranks(found[found["rank"] <= k], pair)
+    is_seen = found["run_id"].isin([a, b]) & (found["rank"] <= k)
+    targets = _target_ranks(found[is_seen.to_numpy(dtype=bool)], (a, b))
     with_target = expected["query_id"].drop_duplicates()
-    invariants = invariants_of(pair, a, b)
-    differing = flag_declared(config_diff(pair, a, b), pair, a, b, vary)
-    per_query = _outcomes(targets, with_target, golden, rows, (a, b), k)
+    invariants = invariants_of(results, a, b)
+    differing = flag_declared(config_diff(results, a, b), results, a, b, vary)
+    per_query = _outcomes(targets, with_target, rows, (a, b), k)
     per_query["note"] = _notes(per_query, differing, invariants)
     if harness:
         per_query = harness_outcomes(per_query, harness)
     return RankChanges(
         baseline=a, candidate=b, per_query=per_query, targets=targets,
         invariants=pd.concat([invariants, stated], ignore_index=True), config_diff=differing,
-        _level=level, _k=k, _profile=reading if profile else None,
-        _policies={} if harness else asdict(policies),
-        _golden=golden, _results=whole, _rule=rule, _rows=rows,
+        _level=rows.level, _k=k, _profile=None if reading is OURS else reading,
+        _policies={} if harness else asdict(replace(policies, match=rows.level.name)), _rows=rows,
     )  # fmt: skip
 
 
-def _common_k(pair: Results) -> int:
+def _common_k(results: Results, pair: list[str]) -> int:
     """Return the smaller k of two runs; a run without one has the depth of its deepest list."""
-    deepest = pair.hits.groupby("run_id", observed=True)["rank"].max()
-    depth = pair.runs["run_id"].astype("str").map(deepest)
-    ks = pair.runs["k"].fillna(depth) if "k" in pair.runs else depth
-    return int(ks.min()) if ks.notna().any() else 0
+    stated, hits = k_of_runs(results.runs, None), results.hits
+    deepest = [
+        stated[run] or hits.loc[hits["run_id"].eq(run).to_numpy(), "rank"].max() for run in pair
+    ]
+    return int(min((k for k in deepest if k == k), default=0))
 
 
-def _target_ranks(found: pd.DataFrame, results: Results) -> pd.DataFrame:
+def _target_ranks(found: pd.DataFrame, pair: tuple[str, str]) -> pd.DataFrame:
     """Return one row per query and target that a run found within k."""
     # in the order of ids
-    number = found.groupby(["query_id", "target_id"]).ngroup().to_numpy()
+    number = found.groupby(["query_id", "target_id"]).ngroup().to_numpy(np.int64)
     first = np.unique(number, return_index=True)[1]
     ranks = found[["query_id", "target_id"]].iloc[first].reset_index(drop=True)
-    run = lookup(found["run_id"], results.runs["run_id"].cat.categories)
-    for place, name in enumerate(RANKS):
-        is_here = run == place
+    for name, run in zip(RANKS, pair, strict=True):
+        is_here = found["run_id"].eq(run).to_numpy(dtype=bool)
         ranks[name] = _lowest(number[is_here], found["rank"].to_numpy()[is_here], len(ranks))
     in_a, in_b = (ranks[name].notna() for name in RANKS)
     moved = (ranks["rank_baseline"] != ranks["rank_candidate"]).fillna(True).astype(bool)
@@ -231,12 +227,11 @@ def _lowest(place: Codes, ranks: Codes, n: int) -> pd.arrays.IntegerArray:
 
 
 def _outcomes(
-    targets: pd.DataFrame, with_target: pd.Series, golden: Golden, facts: Rows,
-    pair: tuple[str, str], k: int,
-) -> pd.DataFrame:  # fmt: skip
+    targets: pd.DataFrame, with_target: pd.Series, facts: Rows, pair: tuple[str, str], k: int
+) -> pd.DataFrame:
     """One row per query that a run was asked: outcome, first ranks, targets gained and lost."""
     responses = facts.results.responses
-    rows = asked_queries(golden, responses)
+    rows = asked_queries(facts.golden, responses[responses["run_id"].isin(pair).to_numpy()])
     in_a, in_b = (
         is_among(rows["query_id"], responses.loc[responses["run_id"] == run, "query_id"])
         for run in pair

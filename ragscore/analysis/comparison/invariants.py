@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.analysis.comparison.profile_report import HarnessComparison
-from ragscore.frames.data import DataError, Results, run_names
+from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import name_list, names_of, nearest, warn
 from ragscore.frames.kinds import dumped, flat, parsed
 from ragscore.scoring.level import chunker_versions
@@ -164,19 +164,8 @@ def config_diff(results: Results, baseline: str, candidate: str) -> pd.DataFrame
 
     `key` (nested ones dotted), `baseline`, `candidate` as text; NA = absent. A config that is
     not JSON is one value, of the key `config`.
-
-    Parameters
-    ----------
-    baseline, candidate
-        Each a run_id, or a system that only one run has.
-
-    Raises
-    ------
-    DataError
-        An unknown run.
     """
-    run_ids = run_names(results.runs, [baseline, candidate])
-    first, second = (_flat_config(results, run_id) for run_id in run_ids)
+    first, second = (_flat_config(results, run_id) for run_id in (baseline, candidate))
     rows = []
     for key in dict.fromkeys([*first, *second]):
         values = [dumped(config[key]) if key in config else None for config in (first, second)]

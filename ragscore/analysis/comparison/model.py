@@ -23,7 +23,7 @@ from ragscore.analysis.comparison.text import (
     shown_deltas,
 )
 from ragscore.analysis.slices import MIN_N, SliceComparison, compare_slices
-from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.data import DataError
 from ragscore.frames.escaping import json_text
 from ragscore.frames.tables import SIGNS, TINTS, Display, Notes, Table, dump, reload
 from ragscore.frames.verbs import Accessor, ComparisonVerbs
@@ -32,7 +32,6 @@ from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.readings import Reading, find_reading
 from ragscore.scoring.rows import Rows
-from ragscore.scoring.rules import Rule
 from ragscore.stats.verdicts import overall_word
 
 OUTCOMES = (
@@ -68,9 +67,6 @@ class RankChanges:
     _k: int
     _profile: Reading | None = None
     _policies: dict[str, Any] = field(default_factory=dict)
-    _golden: Golden | None = field(default=None, compare=False)
-    _results: Results | None = field(default=None, compare=False)
-    _rule: Rule | None = field(default=None, compare=False)
     _rows: Rows | None = field(default=None, compare=False)
 
     @property
@@ -181,29 +177,29 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         --------
         >>> ev.compare("dense", "hybrid").slices("difficulty", "hit@5")
         """
-        golden, scores = self._evaluated
+        rows, scores = self._evaluated
         chosen = list(self._primary) if metrics is None else metrics
         return compare_slices(
-            scores, golden, by, self.baseline, self.candidate, chosen, rows=self._rows,
+            scores, rows.golden, by, self.baseline, self.candidate, chosen, rows=rows,
             cluster=cluster, min_n=min_n, declared=self._declared,
         )  # fmt: skip
 
     @property
-    def _evaluated(self) -> tuple[Golden, pd.DataFrame]:
-        """The golden set and the scores of both runs.
+    def _evaluated(self) -> tuple[Rows, pd.DataFrame]:
+        """What is known of each row of the scoring, and the scores of both runs.
 
         Raises
         ------
         DataError
             The comparison was reloaded from JSON, which doesn't hold them.
         """
-        if self._golden is None or self._scores is None:
+        if self._rows is None or self._scores is None:
             raise DataError(
-                "a comparison from JSON holds no scores",
+                "a comparison from JSON holds no scores, hits and answers",
                 field="scores",
                 allowed="rs.evaluate(results, golden).compare(baseline, candidate)",
             )
-        return self._golden, self._scores
+        return self._rows, self._scores
 
     @property
     def overall(self) -> str:
@@ -253,7 +249,7 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
             self, deltas=self.deltas.assign(delta_pct=per_cent), level=asdict(self._level),
             chunker_version_match=self._level.chunker_version_match, counts=self.counts,
             overall=self.overall, profile=self._profile and self._profile.name,
-            **dict.fromkeys(["golden", "scores", "results", "rule", "rows"]),
+            scores=None, rows=None,
         )  # fmt: skip
 
     @classmethod

@@ -13,7 +13,7 @@ import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.frames.errors import plural, unsaid
+from ragscore.frames.errors import check_whole, plural, unsaid
 from ragscore.frames.escaping import markdown_code, markdown_line
 from ragscore.frames.tables import Table
 from ragscore.scoring.rules import by_predicate
@@ -189,8 +189,7 @@ def _cut(results: Results, k: int | None) -> Results:
     """Return the results with hits up to rank k only."""
     if k is None:
         return results
-    if k < 1:
-        raise DataError(f"found {k}", field="k", allowed="a whole number from 1")
+    check_whole(k, "k")
     meta = results.hit_meta[results.hit_meta["rank"] <= k] if results.hit_meta is not None else None
     runs = results.runs.assign(k=pd.array([k] * len(results.runs), dtype="Int64"))
     return replace(results, runs=runs, hits=results.hits[results.hits["rank"] <= k], hit_meta=meta)

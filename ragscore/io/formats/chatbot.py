@@ -26,14 +26,12 @@ from ragscore.io.files import check_one_run, read_text, write_json, write_lines,
 from ragscore.io.formats.fields import (
     RUN_LEVEL,
     aggregate,
-    golden_rows,
     json_object,
     objects_in,
     placed,
     rows_of,
-    written_rows,
 )
-from ragscore.io.golden_read import TAG_FIELDS, golden_of
+from ragscore.io.golden_read import KNOWN_FIELDS, TAG_FIELDS, golden_of
 from ragscore.io.run_file import none_cited
 from ragscore.io.run_records import (
     Fields,
@@ -421,11 +419,6 @@ def _metrics(run: Record, reported: pd.DataFrame) -> Record:
 
 # Golden cases
 
-LISTS = ("expected_key_facts", "gold_supports", "required_support_groups", *TAG_FIELDS)
-# Fields that our own golden file has under the same name; only `question` is `query` there
-ROW_FIELDS = frozenset(
-    ("id", "query", "answerable", "recency_conflict_rule", "category", "difficulty", *LISTS)
-)
 OTHER_NAMES = {"path": "rel_path", "heading": "heading_path"}
 
 
@@ -444,16 +437,16 @@ def read_chatbot_golden(
         if values.get("answerable") is None:
             values["answerable"] = True
         rows.append(Row(values, row.line, row.lines))
-    golden = golden_of(golden_rows(rows, ROW_FIELDS), problems, absent_docs, catalogue)
-    return golden
+    return golden_of(rows, problems, absent_docs, catalogue)
 
 
 def write_chatbot_golden(golden: Golden, path: str | Path) -> Path:
     """Write a golden set as a chatbot's `eval_set.jsonl`.
 
     A set that was loaded from such a file is written with the same objects again, unknown fields
-    included. Each case has every field that the format requires: null or an empty list where the
-    set has nothing. Only targets with a path (anchors) have a place there.
+    included (one whose values are of several types as text). Each case has every field that the
+    format requires: null or an empty list where the set has nothing. Only targets with a path
+    (anchors) have a place there.
 
     Returns
     -------
@@ -472,10 +465,12 @@ def write_chatbot_golden(golden: Golden, path: str | Path) -> Path:
 
 def chatbot_cases(golden: Golden) -> list[Record]:
     """Return the cases of `write_chatbot_golden`."""
+    from ragscore.io.golden_write import written_rows  # yaml is not needed to read
+
     return [_written_case(*one) for one in written_rows(golden)]
 
 
-def _written_case(query: Record, own: Record, said: Record) -> Record:
+def _written_case(query: Record, said: Record) -> Record:
     for at, group in enumerate(groups := said.get("required_support_groups", [])):
         if other := [member for member in group if not isinstance(member, int)]:
             raise DataError(
@@ -497,5 +492,5 @@ def _written_case(query: Record, own: Record, said: Record) -> Record:
         "recency_conflict_rule": said.get("recency_conflict_rule"),
         **{name: said.get(name, []) for name in TAG_FIELDS},
         **{name: said.get(name) for name in ("category", "difficulty")},
-        **own,
+        **{name: one for name, one in said.items() if name not in KNOWN_FIELDS},
     }

@@ -8,33 +8,26 @@ tool measured: `metrics` with values per query and their summary.
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results, empty, from_records
-from ragscore.io.cells import own_columns_of, run_name_of
+from ragscore.frames.data import DataError, Results, empty, from_records
+from ragscore.io.cells import run_name_of
 from ragscore.io.detect import Sample
 from ragscore.io.frames_in import json_value
-from ragscore.io.golden_read import FRAMES
-from ragscore.io.run_records import Fields, fields_of, listed
-from ragscore.io.source import Problems, Row, as_id, describe
+from ragscore.io.run_records import Fields
+from ragscore.io.source import Problems, as_id, describe
 from ragscore.io.values import (
     HEADING_SEPARATOR,
-    JSON_SUFFIX,
     READ,
     FieldReader,
-    as_json,
-    by_query,
     flatten,
     nested_of,
     objects_of,
     plain_values_of,
-    row_dicts,
-    unflatten,
 )
 
 WRITE: dict[str, Callable[[Any], Any]] = {
@@ -93,45 +86,6 @@ def aggregate(
         "statistic": statistic,
         "label": label.format(k=k) if label else None,
     }
-
-
-def golden_rows(
-    rows: list[Row], known: frozenset[str], whole: frozenset[str] = frozenset()
-) -> list[Row]:
-    """Return rows of our golden file, whose other fields are flat columns of one type each.
-
-    Mappings in the fields `whole` are JSON text.
-    """
-    others = [{n: one for n, one in row.values.items() if n not in known} for row in rows]
-    fields, columns = fields_of(others), dict[str, Any]()
-    for name in whole & fields.keys():
-        values = listed(fields[name])
-        if any(isinstance(one, dict) for one in values):
-            texts = [None if one is None else as_json(one) for one in values]
-            columns[f"x_{name}{JSON_SUFFIX}"] = pd.Series(texts, dtype="str")
-            del fields[name]
-    columns |= own_columns_of(fields, np.arange(len(rows)))
-    every = [*row_dicts(pd.DataFrame(columns))] or [{}] * len(rows)
-    return [
-        Row(
-            {name: row.values[name] for name in row.values if name in known}
-            | {name.removeprefix("x_"): one for name, one in own.items()},
-            row.line, row.lines,
-        )
-        for row, own in zip(rows, every, strict=True)
-    ]  # fmt: skip
-
-
-def written_rows(golden: Golden) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
-    """Yield each query, its fields of one's own, and its row of our golden file without these."""
-    from ragscore.io.golden_write import row_of  # yaml is not needed to read
-
-    parts = {name: by_query(getattr(golden, name)) for name in FRAMES if name != "queries"}
-    for query in row_dicts(golden.queries):
-        own = {name: one for name, one in query.items() if name.startswith("x_")}
-        plain = {name: one for name, one in query.items() if name not in own}
-        rows = {name: of.get(query["query_id"], []) for name, of in parts.items()}
-        yield query, unflatten(own), row_of(plain, rows)
 
 
 def json_object(path: Path, allowed: str = "a JSON object") -> dict[str, Any]:

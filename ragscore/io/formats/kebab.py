@@ -6,7 +6,6 @@ becomes `reported`.
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -15,14 +14,13 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Results, from_records
 from ragscore.io.cells import run_name_of
-from ragscore.io.files import read_text
 from ragscore.io.formats.fields import aggregate, json_object
+from ragscore.io.frames_in import json_records
 from ragscore.io.run_file import results_of, run_record
 from ragscore.io.source import (
     Problems,
     Row,
     describe,
-    field_lines,
     parsed,
 )
 from ragscore.io.values import READ, leaves
@@ -46,33 +44,27 @@ AGGREGATES = {
 def read_run(path: Path, strict: bool) -> Results:
     """Read an object that describes a run, with its records and, maybe, its aggregate."""
     problems, content = Problems(path, strict), json_object(path, "an object with `per_query`")
-    lines, records, rows = field_lines(read_text(path)), content.pop("per_query", None), list[Row]()
-    for at, values in enumerate(records if isinstance(records, list) else [records], 1):
-        if isinstance(values, dict) and isinstance(records, list):
-            rows.append(Row(values, at))
-        else:
-            line = at if isinstance(records, list) else lines.get("per_query")
-            problems.reject(values, line, "per_query", "a list of objects")
+    rows = json_records(content.pop("per_query", None), problems)
     field = "aggregate" if content.get("aggregate") else "aggregate_json"
     if content.get("run_id") is None:
         content["run_id"] = run_name_of(path)
-    return _run(content, lines, rows, field, problems)
+    return _run(content, None, rows, field, problems)
 
 
 def _run(
-    described: dict[str, Any], lines: dict[str, int], rows: Iterable[Row], field: str,
+    described: dict[str, Any], line: int | None, rows: Iterable[Row], field: str,
     problems: Problems,
 ) -> Results:  # fmt: skip
     """Return a run: its description, its records, and its aggregate, an object or JSON as text.
 
     Null in an aggregate is NaN. Without one, and while it is `{}`, nothing is reported.
     """
-    stored, line = parsed(described.get(field.rpartition(".")[2])), lines.get(field)
+    stored = parsed(described.get(field.rpartition(".")[2]))
     if not isinstance(stored, (dict, NoneType)):
         problems.reject(stored, line, field, "a JSON object")
         stored = None
     plain = {name: one for name, one in described.items() if not name.startswith("aggregate")}
-    run = run_record(plain, problems.file, lines=lines, problems=problems)
+    run = run_record(plain, problems.file, line=line, problems=problems)
     reported = []
     for metric, value in leaves(stored or {}):
         if value != {}:
@@ -82,7 +74,8 @@ def _run(
             value = READ["number"](value, f"{field}.{metric}", line, problems)
             reported.append({"run_id": run["run_id"]} | aggregate(metric, value, known, name, k))
     results = results_of(run, rows, problems)
-    return replace(results, reported=from_records(reported, "reported")) if reported else results
+    results.reported = from_records(reported, "reported") if reported else None
+    return results
 
 
 def read_sqlite(path: Path, strict: bool) -> Results:
@@ -110,8 +103,7 @@ def read_sqlite(path: Path, strict: bool) -> Results:
     field = "eval_runs.aggregate_json"
     for row, run in enumerate(map(dict, runs), 1):
         own, stored = Problems(path, strict), of_run.pop(run["run_id"], [])
-        lines = dict.fromkeys([*run, field], row)
-        parts.append(_run(run, lines, _stored_rows(stored, own), field, own))
+        parts.append(_run(run, row, _stored_rows(stored, own), field, own))
     for run_id, lost in of_run.items():  # they would be lost in silence
         problems.add(
             f"found {describe(run_id)} in {len(lost)} rows",
@@ -121,8 +113,8 @@ def read_sqlite(path: Path, strict: bool) -> Results:
     if not parts:
         raise DataError("the table eval_runs holds no run", file=path)
     results = Results.concat(parts)
-    both = pd.concat([results.problems, problems.frame()], ignore_index=True)
-    return replace(results, problems=both)
+    results.problems = pd.concat([results.problems, problems.frame()], ignore_index=True)
+    return results
 
 
 def _stored_rows(records: list[Any], problems: Problems) -> Iterator[Row]:

@@ -20,11 +20,13 @@ from ragscore.frames.kinds import refuse_rows
 from ragscore.io.detect import Sample, sample
 from ragscore.io.files import read_text, write_lines
 from ragscore.io.formats.documents import graded_documents, write_fields
+from ragscore.io.formats.fields import objects_in
 from ragscore.io.formats.trec import WHOLE, read_lines
 from ragscore.io.frames_in import Table, record_table
 from ragscore.io.labels import labels_of
+from ragscore.io.run_records import Fields
 from ragscore.io.source import Problems, as_id, as_text, json_rows
-from ragscore.io.values import escape_key, extra_fields, row_dicts
+from ragscore.io.values import escape_key, refuse_taken
 
 JUDGED = {"query_id": "query", "doc_id": "document", "grade": "grade"}
 """Our name of each field of a line -> what messages call it."""
@@ -184,7 +186,10 @@ def _of_table(content: str) -> Iterator[Query]:
 
 # JSON
 
-QRELS_FIELDS = frozenset(("query_id", "query", "relevant_docs", "reference_answer"))
+QRELS: Fields = {
+    name: (name, "text") for name in ("query_id", "query", "relevant_docs", "reference_answer")
+}
+BEIR: Fields = {"_id": ("query_id", "id"), "text": ("query", "text")}
 HIGHEST_GRADE = 255
 
 
@@ -249,11 +254,8 @@ def write_beir(
     """
     folder = Path(folder)
     judged = graded_documents(golden, level)
-    queries = [
-        {"_id": query["query_id"], "text": query["query"]}
-        | extra_fields(query, frozenset(("_id", "text")), "queries")
-        for query in row_dicts(golden.queries)
-    ]
+    refuse_taken(golden.queries, BEIR, "queries")
+    queries = objects_in(golden.queries, BEIR)
     header = "query-id\tcorpus-id\tscore\n"
     write_fields(folder / "qrels" / f"{split}.tsv", judged, "\t", header)
     write_lines(folder / "queries.jsonl", queries)
@@ -295,11 +297,7 @@ def write_qrels_jsonl(golden: Golden, path: str | Path, *, level: str = "doc") -
         query_id: dict(zip(rows["doc"], rows["grade"].tolist(), strict=True))
         for query_id, rows in judged
     }
-    records = [
-        {"query_id": query["query_id"], "query": query["query"]}
-        | {"relevant_docs": grades.get(query["query_id"], {})}
-        | {name: query[name] for name in ("reference_answer",) if name in query}
-        | extra_fields(query, QRELS_FIELDS, "queries")
-        for query in row_dicts(golden.queries)
-    ]
-    return write_lines(path, records)
+    relevant = [grades.get(one, {}) for one in golden.queries["query_id"]]
+    refuse_taken(golden.queries, QRELS, "queries")
+    queries = golden.queries.assign(relevant_docs=pd.Series(relevant, golden.queries.index))
+    return write_lines(path, objects_in(queries, QRELS))

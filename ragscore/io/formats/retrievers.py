@@ -8,7 +8,6 @@ Queries (`queries.jsonl`) have no id. A query's own text is its id, so that resu
 the text find it.
 """
 
-import json
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,7 +24,7 @@ from ragscore.frames.data import DataError, Golden, Results, conform, empty, rec
 from ragscore.frames.errors import plural, warn
 from ragscore.io.detect import Sample
 from ragscore.io.files import write_lines
-from ragscore.io.formats.fields import golden_rows, objects_in, placed, rows_of, written_rows
+from ragscore.io.formats.fields import objects_in, placed, rows_of
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
     KNOWN_FIELDS,
@@ -199,7 +198,6 @@ EXPECTATIONS = (
     "expected_empty",
 )
 OWN_FIELDS = frozenset(("tool", "filters", "expect_lessons_call"))
-ROW_FIELDS = KNOWN_FIELDS | {"filters"}
 IMPLY_ANSWERABLE = {
     *EXPECTATIONS[:3], "must_contain", "expected_key_facts", "reference_answer",
 }  # fmt: skip
@@ -253,7 +251,7 @@ def read_predicates(
             problems.reject(filters, row.line, "filters", "a mapping or null")
         values = {name: value for name, value in row.values.items() if value is not None}
         rows.append(Row(values | {"id": numbered(key, n_by_text)}, row.line))
-    golden = golden_of(golden_rows(rows, ROW_FIELDS, OWN_FIELDS), problems, "unlabelled", None)
+    golden = golden_of(rows, problems, "unlabelled", None)
     if repeated := [key for key, n in n_by_text.items() if n > 1]:
         warn(
             f"{path}: {len(repeated)} queries appear more than once, first {repeated[0]!r}; the"
@@ -271,7 +269,8 @@ def read_predicates(
 def write_predicates(golden: Golden, path: str | Path) -> Path:
     """Write a golden set as `queries.jsonl` with predicates, one query a line.
 
-    Loading the file gives the same frames again, fields of your own included. If ids aren't the
+    Loading the file gives the same frames again, fields of your own included (one whose values are
+    of several types as text). If ids aren't the
     queries' texts, every line has its `id`, which makes it a file of ragscore's own golden format.
 
     Raises
@@ -286,21 +285,22 @@ def write_predicates(golden: Golden, path: str | Path) -> Path:
             field="golden",
             allowed="only source keys, metadata and substrings",
         )
+    from ragscore.io.golden_write import written_rows  # yaml is not needed to read
+
     rows, n_by_text = list(written_rows(golden)), dict[str, int]()
-    keys = [numbered(query_key(query["query"]), n_by_text) for query, _, _ in rows]
-    has_own_ids = keys != [query["query_id"] for query, _, _ in rows]
+    keys = [numbered(query_key(query["query"]), n_by_text) for query, _ in rows]
+    has_own_ids = keys != [query["query_id"] for query, _ in rows]
     lines = [
-        ({"id": query["query_id"]} if has_own_ids else {}) | _line(query, own, said)
-        for query, own, said in rows
+        ({"id": query["query_id"]} if has_own_ids else {}) | _line(query, said)
+        for query, said in rows
     ]
     return write_lines(path, lines)
 
 
-def _line(query: dict[str, Any], own: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+def _line(query: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
     """Return a row of the file, without an id."""
-    line = {"query": query["query"]} | own
-    if isinstance(line.get("filters"), str):  # as the reader of our own golden format keeps it
-        line["filters"] = json.loads(line["filters"])
+    line = {"query": query["query"]}
+    line |= {name: one for name, one in said.items() if name not in KNOWN_FIELDS}
     line |= {name: said[name] for name in _ORDER if name in said}
     # Loading takes a query for answerable if it has one of these; else `answerable` is unknown.
     is_implied = bool(line.keys() & IMPLY_ANSWERABLE)

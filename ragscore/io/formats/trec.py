@@ -134,7 +134,8 @@ def read_run(path: Path, strict: bool, ties: str = "file") -> Results:
                 " decide, and ties='trec' ranks by score",
                 field="rank",
             )
-        return replace(results, problems=problems.frame())
+        results.problems = problems.frame()
+        return results
 
     return read_lines(path, [*HIT.values()], Problems(path, strict), results_of, has_rest=True)
 

@@ -158,9 +158,8 @@ class Lists:
 
     def __init__(self, runs: Runs, ids: pd.Index, texts: pd.DataFrame | None) -> None:
         self.runs, self.ids, self.n = runs, ids, len(ids)
-        results = runs.results.select(runs.run_ids)
-        hits = results.hits[self.query_of(results.hits) >= 0]
-        self.results = runs.policies.lists(narrowed(results, hits=hits))
+        hits = runs.results.hits[self.query_of(runs.results.hits) >= 0]
+        self.results = narrowed(runs.results, hits=hits)
         # a query's targets are first found where its hits are in the order of ranks
         self._hits = self.results.hits.sort_values("rank", kind="stable", ignore_index=True)
         rows, self.items = self._hit_rows(texts)
@@ -207,14 +206,14 @@ class Lists:
 
         Each query is matched at one level only, the finest that it has.
         """
-        golden, taken = self.runs.of_hits, pd.Index([])
+        golden, taken = self.runs.rows.of_hits, pd.Index([])
         listed, pairs = list[pd.DataFrame](), list[pd.DataFrame]()
         for level in self.runs.level.used:
             targets = targets_at(golden, level).targets
             is_new = (self.query_of(targets) >= 0) & ~is_among(targets["query_id"], taken)
             targets = targets[is_new].reset_index(drop=True)
             taken = taken.append(pd.Index(targets["query_id"].unique()))
-            rule = self.runs.rule or rule_of(level, self.results, golden)
+            rule = self.runs.rows.rule or rule_of(level, self.results, golden)
             hit, target = matched_pairs(rule, self._hits, targets)
             found = pd.DataFrame({"hit": hit, "target": target})
             pairs.append(found.assign(target=found["target"] + sum(map(len, listed))))

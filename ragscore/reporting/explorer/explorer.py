@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from ragscore.frames.data import DataError, check_type, run_names
 from ragscore.frames.errors import (
     check_choice,
     check_known,
+    check_whole,
     name_list,
     names_of,
     packages_of,
@@ -35,9 +36,6 @@ from ragscore.plot.style import all_runs
 from ragscore.reporting.explorer.data import content, outcomes_in
 from ragscore.reporting.explorer.element import Mounted, element, frame, pack, page
 from ragscore.reporting.explorer.order import Runs, changes_of, listed_of, read_first, values_of
-from ragscore.scoring.level import Level
-from ragscore.scoring.policies import Policies
-from ragscore.scoring.readings import find_reading
 from ragscore.scoring.summary import Slicing
 
 LARGEST = 20  # rows of the plain table
@@ -177,18 +175,9 @@ def explore_comparison(
     --------
     >>> ev.compare("dense", "hybrid").explore("pd-014", outcome="regression")
     """
-    if cmp._golden is None or cmp._scores is None or cmp._results is None:
-        raise DataError(
-            "a comparison from JSON holds neither hits nor answers",
-            field="results",
-            allowed="rs.evaluate(results, golden).compare(baseline, candidate).explore()",
-        )
-    runs = Runs(
-        cmp._golden, cmp._results, cmp._scores, [cmp.baseline, cmp.candidate], (cmp,),
-        cmp._primary, cmp._level,
-        Policies.of(cmp._policies, find_reading(cmp._profile).policies), cmp._rule,
-        find_reading(cmp._profile)._golden(cmp._golden)[1], cmp._declared,
-    )  # fmt: skip
+    rows, scores = cmp._evaluated
+    pair = [cmp.baseline, cmp.candidate]
+    runs = Runs(rows, scores, pair, (cmp,), cmp._primary, cmp._declared)
     title = f"{cmp.candidate} against {cmp.baseline}"
     # another harness has no word, and may look at whole lists
     word, k = ("", None) if cmp._harness else (cmp.overall, cmp._k)
@@ -232,27 +221,18 @@ def explore_runs(
     first = [] if baseline is None else [baseline]
     names = list(dict.fromkeys(run_names(ev.results.runs, [*first, *given])))
     compared = tuple(
-        compare_ranks(ev.results, ev.golden, names[0], one, rule=ev._rule,
-                      policies=replace(ev._policies, match=ev._level),
-                      profile=ev._profile, allow_different=True)
+        compare_ranks(ev._rows, names[0], one, policies=ev._policies, allow_different=True)
         for one in names[1:]
-    )  # fmt: skip
-    golden, of_hits = find_reading(ev._profile)._golden(ev.golden)
-    if compared:
-        level, k = compared[0]._level, max(one._k for one in compared)
-    else:
-        level, k = Level.of(ev.results.select(names), golden, ev._level), None
+    )
+    k = max((one._k for one in compared), default=None)
     scores = ev.scores[ev.scores["run_id"].isin(names).to_numpy()]
-    shown = Runs(
-        golden, ev.results, scores, names, compared, ev.primary, level,
-        ev._policies, ev._rule, of_hits, ev._declared,
-    )  # fmt: skip
+    shown = Runs(ev._rows, scores, names, compared, ev.primary, ev._declared)
     title = (
         " against ".join(names[::-1])
         if len(names) <= 2
         else f"{len(names)} runs, baseline {names[0]}"
     )
-    matching = describe_matching(level, None if ev._profile else k)
+    matching = describe_matching(shown.level, None if ev._profile else k)
     verdict = [*(_counts(one) for one in compared), matching]
     with all_runs(ev._in_order):
         return _explorer(
@@ -273,9 +253,8 @@ def _explorer(
     check_type(texts, (pd.DataFrame, type(None)), "texts", "a DataFrame of chunk_id and text")
     check_type(search, str, "search", "words to look for")
     check_type(max_queries, int, "max_queries", "a number of queries")
-    if max_queries < 1:
-        raise DataError(f"found {max_queries}", field="max_queries", allowed="1 or more")
-    queries = asked_queries(runs.golden, runs.results.select(runs.run_ids).responses)
+    check_whole(max_queries, "max_queries")
+    queries = asked_queries(runs.golden, runs.results.responses)
     values = values_of(runs, ids := pd.Index(queries["query_id"]))
     changes = changes_of(runs, values)
     if query is not None:

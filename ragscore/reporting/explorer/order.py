@@ -7,6 +7,7 @@ opened first all go by this one order.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -17,8 +18,7 @@ from ragscore.frames.data import Golden, Results
 from ragscore.frames.typing import Codes
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE, MetricTable
-from ragscore.scoring.policies import Policies
-from ragscore.scoring.rules import Rule
+from ragscore.scoring.rows import Rows
 from ragscore.scoring.summary import chosen_columns
 
 ANSWERED = "answered_unanswerable"
@@ -31,21 +31,30 @@ class Runs:
     """The runs that an explorer shows, and how they were scored.
 
     `compared` is what changed from the first run to each of the others, in their order; empty where
-    there is one run. `of_hits`: the golden set that hits are judged by.
-    `declared`: what is declared of columns of your own.
+    there is one run. `declared`: what is declared of columns of your own.
     """
 
-    golden: Golden
-    results: Results
+    rows: Rows
     scores: pd.DataFrame
     run_ids: list[str]
     compared: tuple[RankChanges, ...]
     primary: tuple[str, ...]
-    level: Level
-    policies: Policies
-    rule: Rule | None
-    of_hits: Golden
     declared: MetricTable = TABLE
+
+    @property
+    def golden(self) -> Golden:
+        """The golden set, as it is read."""
+        return self.rows.golden
+
+    @cached_property
+    def results(self) -> Results:
+        """What these runs answered, with their lists as they are scored."""
+        return self.rows.results.select(self.run_ids)
+
+    @property
+    def level(self) -> Level:
+        """The level at which hits are matched; another harness has its own for two runs."""
+        return self.compared[0]._level if self.compared else self.rows.level
 
 
 def values_of(runs: Runs, ids: pd.Index) -> list[pd.DataFrame]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ragscore.frames.codes import equal_pairs, is_among, lookup
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.metrics.declaration import Family
 from ragscore.scoring.metrics.needs import KEY_FACTS, REFERENCE, TEXT_CHECKS
@@ -23,12 +24,16 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 def checked(rows: Any, kinds: list[str], where: Flags) -> pd.DataFrame:
     """Pair answers with checks of their queries: row, answer, kind, text."""
-    checks = rows.golden.checks[rows.golden.checks["kind"].isin(kinds)]
-    at = np.flatnonzero(where) if len(checks) else np.zeros(0, np.int64)
-    held = pd.DataFrame(
-        {"row": at, "query_id": rows.query_ids.iloc[at], "answer": rows.answers.iloc[at]}
-    )
-    return held.merge(checks, on="query_id")
+    checks = rows.golden.checks
+    return paired(rows, checks[is_among(checks["kind"], kinds)], where)
+
+
+def paired(rows: Any, texts: pd.DataFrame, where: Flags) -> pd.DataFrame:
+    """Pair answers with texts (query_id and more) of their queries: row, answer, and the texts'."""
+    at = np.flatnonzero(where)
+    one, other = equal_pairs(rows.query[at], lookup(texts["query_id"], rows.queries))
+    row = at[one]
+    return texts.iloc[other].assign(row=row, answer=rows.answers.array[row])
 
 
 @metric(
@@ -53,7 +58,7 @@ def answer_checks(rows: Any) -> Values:
         dtype=bool,
     )
     passed = np.ones(rows.n)
-    passed[pairs["row"][holds != pairs["kind"].eq("must_contain").to_numpy()]] = 0.0
+    passed[pairs["row"].to_numpy()[holds != pairs["kind"].eq("must_contain").to_numpy()]] = 0.0
     return passed
 
 
@@ -66,9 +71,7 @@ def with_reference(rows: Any, compare: Any) -> Values:
     if "reference_answer" in queries:
         named = {"reference_answer": "text"}
         accepted.append(queries[["query_id", "reference_answer"]].rename(columns=named).dropna())
-    at = np.flatnonzero(rows.due)
-    answers = {"row": at, "query_id": rows.query_ids.iloc[at], "answer": rows.answers.iloc[at]}
-    pairs = pd.DataFrame(answers).merge(pd.concat(accepted).drop_duplicates(), on="query_id")
+    pairs = paired(rows, pd.concat(accepted), rows.due)
     values = [compare(*pair) for pair in zip(pairs["answer"], pairs["text"], strict=True)]
     found = np.full(rows.n, -np.inf)
     np.maximum.at(found, pairs["row"].to_numpy(np.int64), np.array(values, dtype=np.float64))

@@ -62,10 +62,11 @@ class MatchedHits:
         assert label.metric.compute is not None
         with np.errstate(invalid="ignore", divide="ignore"):
             values = label.metric.compute(self.up_to(label.k), label)
-        # an outcome tells the rank of the first relevant hit, and no more
-        is_known = self.rows.outcomes["passed"].notna() & (label.metric.base in ("hit", "mrr"))
-        is_unknown = self.rows.has_outcome & ~is_known.to_numpy()
-        return np.where((self.n_judged == 0) | is_unknown, np.nan, values)
+        is_unknown = self.n_judged == 0
+        if self.rows.has_outcome.any():  # it tells the rank of the first relevant hit, and no more
+            is_known = self.rows.outcomes["passed"].notna() & (label.metric.base in ("hit", "mrr"))
+            is_unknown = is_unknown | (self.rows.has_outcome & ~is_known.to_numpy())
+        return np.where(is_unknown, np.nan, values)
 
     def total(self, weights: Any) -> Values:
         """Sum weights over the matched hits of each row."""

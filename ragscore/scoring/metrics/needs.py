@@ -52,16 +52,20 @@ class Need:
 
 def among(golden: Golden, query_ids: pd.Series) -> Flags:
     """Flag golden queries that are among these ids."""
+    if not len(query_ids):
+        return np.zeros(len(golden.queries), dtype=bool)
     place = lookup(query_ids, pd.Index(golden.queries["query_id"]))
     return np.bincount(place[place >= 0], minlength=len(golden.queries)) > 0
 
 
 def with_check(golden: Golden, *kinds: str) -> Flags:
     """Flag golden queries with a check of these kinds."""
-    return golden._once(
-        ("check", kinds),
-        lambda: among(golden, golden.checks.loc[golden.checks["kind"].isin(kinds), "query_id"]),
+    kind, query_ids = golden.checks["kind"], golden.checks["query_id"]
+    by_kind = golden._once(
+        "checks", lambda: {one: among(golden, query_ids[kind == one]) for one in kind.unique()}
     )
+    none = np.zeros(len(golden.queries), dtype=bool)
+    return np.any([by_kind.get(one, none) for one in kinds], axis=0)
 
 
 def with_target(golden: Golden, level: str) -> Flags:

@@ -18,6 +18,7 @@ from ragscore.scoring.metrics.needs import (
 )
 
 TIMED_OUT = re.compile(r"time[ds]?[\s_-]*out|deadline exceeded", re.IGNORECASE)
+FORBIDDEN = "forbidden_source_key"
 BAD_BELOW = 3.0  # points of judge_correctness below which an answer is wrong
 refusals = Family("refusals", kind="binary", where="decided", reads="responses.refused")
 
@@ -65,8 +66,7 @@ success = Family("success", kind="binary", where="rows")
 def found(rows: Any) -> Values:
     refused = rows.values("refusal_correct")
     expects_none, forbids = (
-        rows.of_query(with_check(rows.golden, kind))
-        for kind in ("expected_empty", "forbidden_source_key")
+        rows.of_query(with_check(rows.golden, kind)) for kind in ("expected_empty", FORBIDDEN)
     )
     first = rows.by_level(lambda hits: np.where(hits.n_judged > 0, hits.first_rank, np.nan))
     is_near = np.isfinite(first) & (first <= rows.run_k[rows.run])
@@ -110,9 +110,9 @@ def has_targets(rows: Any) -> Flags:
 def has_forbidden_source(rows: Any) -> Flags:
     """Flag rows with a hit, within the run's k, whose source key holds a forbidden token."""
     checks, hits = rows.golden.checks, rows.results.hits
-    tokens = checks.loc[checks["kind"].eq("forbidden_source_key"), ["query_id", "text"]]
-    if "source_key" not in hits or not len(tokens):
+    if "source_key" not in hits or not with_check(rows.golden, FORBIDDEN).any():
         return np.zeros(rows.n, dtype=bool)
+    tokens = checks.loc[checks["kind"].eq(FORBIDDEN), ["query_id", "text"]]
     near = hits[["query_id", "source_key", "rank"]].assign(row=rows.row_of_hit).dropna()
     near = near[near["rank"].to_numpy() <= rows.run_k[rows.run[near["row"]]]].merge(
         tokens, on="query_id"

@@ -32,11 +32,14 @@ MEAN_AP = {
 BY_TREC_EVAL = {**MEAN_AP, "pircRBa1": 0.3101, "rutcor03100": 0.0737}
 
 
-@pytest.fixture(scope="module")
-def robust():
-    return rs.load_results(str(ROBUST / "input.*.gz"), ties="trec"), rs.load_golden(
-        ROBUST / "robust03_qrels.txt.gz"
-    )
+@pytest.fixture(
+    scope="module",
+    params=[("pircRBa1", "rutcor03100"), pytest.param(tuple(MEAN_AP), marks=pytest.mark.slow)],
+    ids=len,
+)
+def robust(request):
+    files = [ROBUST / f"input.{name}.gz" for name in request.param]
+    return rs.load_results(files, ties="trec"), rs.load_golden(ROBUST / "robust03_qrels.txt.gz")
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +49,7 @@ def scores(robust):
 
 
 @needs(ROBUST)
-def test_eight_robust_runs_agree_with_trec_eval_in_every_measure(robust, scores):
+def test_robust_runs_agree_with_trec_eval_in_every_measure(robust, scores):
     results, golden = robust
     cuts = ",".join(map(str, KS))
     qrels = as_dicts(golden.targets, "grade")
@@ -98,7 +101,7 @@ def test_mean_average_precision_of_the_robust_runs_is_the_published_one(robust, 
     published = rs.score(replace(results, hits=ascending), golden, ["map@1000"], missing="zero")
     for found, known in ((published, MEAN_AP), (scores, BY_TREC_EVAL)):
         means = found.groupby("run_id", observed=True)["map@1000"].mean()
-        assert means.round(4).to_dict() == known
+        assert means.round(4).to_dict() == {name: known[name] for name in means.index}
 
 
 @needs(ROBUST)
@@ -109,7 +112,7 @@ def test_robust_runs_and_judgements_are_loaded_whole(robust):
         1: 5667,
         2: 407,
     }
-    assert set(results.runs["run_id"]) == set(MEAN_AP)
+    assert len(results.hits) == 100_000 * len(results.runs)
     assert results.hits["rank"].min() == 1
 
 

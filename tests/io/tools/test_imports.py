@@ -443,6 +443,16 @@ def test_a_log_of_inspect_that_is_cut_short_or_unpacks_to_too_much_is_refused(tm
     assert len(rs.load_results(file, max_bytes=None).responses) == 1
 
 
+@pytest.mark.parametrize("lists", ["summaries.json", "_journal/summaries/1.json"])
+def test_a_sample_that_a_log_of_inspect_lists_and_does_not_hold_is_no_silent_loss(tmp_path, lists):
+    name, data = b"samples/s1_epoch_1.json", (FIXTURES / "inspect_log.eval").read_bytes()
+    for one in (name, *[b"summaries.json"] * ("_journal" in lists)):  # the last one: its directory
+        data = data[: (at := data.rindex(one))] + b"?" + data[at + 1 :]
+    (file := tmp_path / "log.eval").write_bytes(data)
+    with refused("s1", 1, file="log.eval", field="samples"):
+        rs.load_results(file)
+
+
 def test_ragas_rows_come_back_as_they_were():
     found = load("ragas_dataset.jsonl")
     rows = rs.io.to_ragas(found.results, found.golden).set_index("user_input")
