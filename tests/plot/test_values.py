@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import LineCollection
 from worlds import world
 
 import ragscore as rs
@@ -206,6 +207,9 @@ def test_a_trend_draws_the_means_of_its_runs_by_date():
     drawn = [place for line in ax.lines if line.get_marker() in ("o", "s")
              for place in line.get_xydata().tolist()]  # fmt: skip
     assert sorted(drawn) == [pytest.approx(list(row)) for row in rows]
+    drawn = [part[:, 1].tolist() for one in ax.collections if isinstance(one, LineCollection)
+             for part in one.get_segments()]  # fmt: skip
+    assert sorted(drawn) == sorted(found.table[["low", "high"]].to_numpy().tolist())
 
 
 def test_a_picture_runs_no_test(ev, monkeypatch):
