@@ -122,7 +122,13 @@ ROW = {
     "groundedness": {"score": 4.0, "reasoning": "r"}, "latency": {"total_ms": 100.0},
 }  # fmt: skip
 ROWS = [
-    ROW | {"test_case_id": "t1", "references": [SUPPORT], "retrieved_chunks": [CHUNK, FOUND]},
+    ROW
+    | {
+        "test_case_id": "t1",
+        "references": [SUPPORT],
+        "retrieved_chunks": [CHUNK, FOUND],
+        "cost": {"judge_tokens": 120, "judge_cost_usd": 0.5},
+    },
     ROW | {"test_case_id": "t2"},
     ROW | {"test_case_id": "t3", "abstention": {"abstained": True}},
 ]
@@ -151,7 +157,7 @@ def test_metrics_json_holds_the_aggregate_of_its_harness_and_what_it_is_of(conte
     assert {name: content[name] for name in about} == about
     aggregate = aggregate_of(*chatbot, "chatbot")["20260101_000000"]
     values = content["aggregate_metrics"]
-    assert values == aggregate | {"cost": values["cost"]}
+    assert values == aggregate | {"cost": {"judge_total_tokens": 120, "judge_total_usd": 0.5}}
     # found at rank 2, not at all, and to be refused, which counts 0
     assert values["mrr_avg"] == pytest.approx((1 / 2 + 0 + 0) / 3)
     assert set(BESIDE) - set(content) == {"judge_reliability"}
