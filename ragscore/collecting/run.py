@@ -101,7 +101,7 @@ def collect(
           ...);
         - the address of a chatbot's ask endpoint;
         - the mapping of another endpoint: a dict, or a YAML file (see
-          `ragscore.collecting.http.Mapping`);
+          `ragscore.collecting.http.EndpointMapping`);
         - a command as a list of texts. It reads the request as JSON on standard input and prints
           its reply as JSON.
     golden
