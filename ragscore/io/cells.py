@@ -160,7 +160,7 @@ READ: dict[str, tuple[Callable[[Any], Any], str]] = {
     "text": (_text, "text"),
     "answer": (
         _answer,
-        "one text, or the blocks of a message; columns= reaches into a mapping, as output.text does",
+        "one text, or the blocks of a message; columns= reaches into a mapping, as output.text",
     ),
     "failure": (_failure, ""),
     "flag": (_flag, "true or false"),
