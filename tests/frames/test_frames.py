@@ -462,8 +462,8 @@ def test_an_error_names_a_few_of_many_columns_and_ids():
     assert "1,986 in all" in str(caught.value) and len(str(caught.value)) < 400
 
 
-# Joins by integer codes say what pandas says about the texts, and scoring a checked set checks it
-# no more.
+# Joins by integer codes say what pandas says about the texts, and scoring a checked set checks
+# nothing again.
 
 dtypes = st.sampled_from(["str", "object", "category"])
 
