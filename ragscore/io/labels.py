@@ -275,10 +275,10 @@ def _once(targets: pd.DataFrame, problems: Problems) -> pd.DataFrame:
         first = targets.groupby(key, sort=False)["grade"].transform("first")
         differs = (targets["grade"] != first).to_numpy()
         at = int(differs.argmax())
-        named: Any = targets.loc[at, ["level", "target_id", "grade"]].tolist()
+        level, target, grade = (targets[one].iloc[at] for one in ("level", "target_id", "grade"))
         Cells(problems, targets["line"].to_numpy()).report(
-            targets["target_id"].rename(LEVELS[named[0]]), differs, "one grade per target",
-            f"{named[1]} has the grades {first[at]:g} and {named[2]:g}",
+            targets["target_id"].rename(LEVELS[level]), differs, "one grade per target",
+            f"{target} has the grades {first[at]:g} and {grade:g}",
         )  # fmt: skip
     return targets[~again].drop(columns="line").reset_index(drop=True)
 
