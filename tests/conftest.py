@@ -1,5 +1,6 @@
 """Small golden sets and runs, written as the files that people have."""
 
+import copy
 import gc
 import json
 import os
@@ -39,9 +40,6 @@ def times(small: int) -> int:
 
 
 os.environ.setdefault("MPLBACKEND", "Agg")
-# Servers of tests speak no TLS: a client need not read the machine's certificates, 30 ms each.
-os.environ.pop("SSL_CERT_FILE", None)
-os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 
 # A shell starts what runs in the background with Ctrl-C ignored, and tests press it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -295,10 +293,15 @@ def pair_in(folder: Path) -> tuple[rs.Results, rs.Golden]:
     return rs.load_results(files), rs.load_golden(THREE_QUERIES)
 
 
+@pytest.fixture(scope="session")
+def the_pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[rs.Results, rs.Golden]:
+    return pair_in(tmp_path_factory.mktemp("pair"))
+
+
 @pytest.fixture
-def pair(tmp_path: Path) -> tuple[rs.Results, rs.Golden]:
-    """Three questions, two runs."""
-    return pair_in(tmp_path / "runs")
+def pair(the_pair: tuple[rs.Results, rs.Golden]) -> tuple[rs.Results, rs.Golden]:
+    """Three questions, two runs: loaded once, and copied for each test."""
+    return copy.deepcopy(the_pair)
 
 
 @pytest.fixture

@@ -25,7 +25,6 @@ from ragscore.io.values import (
     FieldReader,
     as_json,
     is_int,
-    is_span,
 )
 
 ID_FIELDS = {
@@ -77,8 +76,7 @@ def read_golden(
 ) -> Golden:
     """Read and check one golden file; `ragscore.load_golden` documents the arguments."""
     problems = Problems(path, strict)
-    golden = golden_of(file_rows(path, problems), problems, absent_docs, catalogue)
-    return golden
+    return golden_of(file_rows(path, problems), problems, absent_docs, catalogue)
 
 
 def file_rows(path: Path, problems: Problems, content: str | None = None) -> list[Row]:
@@ -323,9 +321,14 @@ def _expected(fields: FieldReader, name: str, column: str) -> Iterator[dict[str,
         listed, grade = given.get("any"), given.get("grade", 1)
         every = [*map(as_id, listed if isinstance(listed, list) else [listed])]
         ids = tuple(dict.fromkeys(one for one in every if one is not None))
-        kinds = [isinstance(one, str) for one in listed] if isinstance(listed, list) else []
-        is_pair = kinds == [True, False]  # an id and its grade, which would be an id, too
-        if {*given} - {"any", "grade", "judged_by"} or not ids or None in every or is_pair:
+        # [id, grade] would be two ids
+        is_text = [isinstance(one, str) for one in listed] if isinstance(listed, list) else []
+        if (
+            {*given} - {"any", "grade", "judged_by"}
+            or not ids
+            or None in every
+            or is_text == [True, False]
+        ):
             fields.reject(item, name, IDS_ALLOWED)
         elif not _is_grade(grade):
             fields.reject({"grade": grade}, name, GRADE_ALLOWED)
@@ -369,10 +372,11 @@ def _anchor(reader: FieldReader, support: Any) -> dict[str, Any] | None:
     path, grade = as_id(reader.pop("path", "rel_path")), reader.pop("grade")
     start, end, unit = reader.pop("start"), reader.pop("end"), reader.take("text", "span_unit")
     has_span = start is not None or end is not None
+    are_whole = is_int(start) and is_int(end) and 0 <= start < end < 2**63
     for is_right, found, allowed in (
         (path is not None, support, "a mapping with path"),
         (grade is None or _is_grade(grade), {"grade": grade}, GRADE_ALLOWED),
-        (not has_span or is_span(start, end), {"start": start, "end": end}, SPAN_ALLOWED),
+        (not has_span or are_whole, {"start": start, "end": end}, SPAN_ALLOWED),
     ):
         if not is_right:
             reader.problems.reject(found, reader.line, "gold_supports", allowed)

@@ -28,7 +28,7 @@ from ragscore.io.golden_read import (
     golden_of,
 )
 from ragscore.io.source import Problems, Row, YamlDate, YamlFloat, YamlInt
-from ragscore.io.values import by_query, nested_of, refuse_taken, row_dicts
+from ragscore.io.values import grouped, nested_of, refuse_taken, row_dicts
 
 HEADER = """\
 # Golden questions: a list of mappings; `id` and `query` are required.
@@ -168,7 +168,11 @@ def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
 
 def written_rows(golden: Golden) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Yield each query, and its row of our golden file without `answerable`."""
-    parts = {name: by_query(getattr(golden, name)) for name in FRAMES if name != "queries"}
+    frames = {name: getattr(golden, name) for name in FRAMES if name != "queries"}
+    parts = {
+        name: grouped(one["query_id"], row_dicts(one.drop(columns="query_id")))
+        for name, one in frames.items()
+    }
     for query in row_dicts(golden.queries):
         query_id = query["query_id"]
         yield query, row_of(query, {name: of.get(query_id, []) for name, of in parts.items()})

@@ -15,13 +15,11 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, conform, from_records
-from ragscore.frames.errors import packages_of
 from ragscore.frames.kinds import LABELS
 from ragscore.io.cells import ids_of_queries, run_name_of
-from ragscore.io.columns import METRIC_ROLES, Columns, is_role, unknown_role
+from ragscore.io.columns import METRIC_ROLES, Columns, check_role
 from ragscore.io.detect import Format, Sample
-from ragscore.io.files import naming
-from ragscore.io.frames_in import Source, Table, json_records, record_table, table_rows
+from ragscore.io.frames_in import Source, json_records, record_table, table_rows
 from ragscore.io.labels import labels_of
 from ragscore.io.source import Problems, Row, as_text
 from ragscore.io.tables import (
@@ -112,8 +110,7 @@ def _read(
 ) -> tuple[list[Fields], Fields]:
     """Return the rows of a tool's file with our names, and what the file says of the run."""
     for role in columns or {}:
-        if not is_role(role, side):
-            raise unknown_role(role, side, problems.file)
+        check_role(role, side, problems.file)
     top = tool.top(source) if tool.top and isinstance(source, Path) else {}
     rows = [Row(top, 1)] if tool.rows and top else list(table_rows(source, problems))
     top = top or (rows[0].values if len(rows) == 1 else {})
@@ -235,28 +232,12 @@ def golden_of_rows(
 
 def parts_of(tool: Tool) -> dict[str, Format]:
     """Return a tool as a format of results and one of golden files."""
-    about = (*tool.about[2:], "as for results")
-    options = ("columns", *tool.options, "run_id")
     return {
         "results": Format(tool.name, tool.fits, partial(_read_results, tool),
-                          about=tool.about[:2], options=options),
+                          about=tool.about[:2], options=("columns", *tool.options, "run_id")),
         "golden": Format(tool.name, tool.fits, partial(_read_golden, tool),
-                         about=about, options=("columns",)),
+                         about=(*tool.about[2:], "as for results"), options=("columns",)),
     }  # fmt: skip
-
-
-def ir_dataset(source: str) -> Table:
-    """Return the judgements of a data set of `ir_datasets`, with the texts of its queries."""
-    name = source.partition(":")[2]
-    with naming(source), packages_of("ir", file=source):
-        import ir_datasets
-
-        data = ir_datasets.load(name)
-        queries = data.queries_iter() if data.has_queries() else ()
-        texts = {one.query_id: one.default_text() or None for one in queries}
-        rows = [{"query_id": one.query_id, "query": texts.get(one.query_id), "doc_id": one.doc_id,
-                 "grade": int(one.relevance)} for one in data.qrels_iter()]  # fmt: skip
-    return record_table(rows, source)
 
 
 def _read_results(

@@ -22,13 +22,10 @@ from ragscore.io.columns import Columns
 from ragscore.io.detect import Format, Sample, choose_format, options_of, sample
 from ragscore.io.files import MAX_BYTES, naming, size_limit
 from ragscore.io.foreign import TOOLS
-from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.frames_in import Table, frame_of, record_table
-from ragscore.io.importers import ir_dataset
 from ragscore.io.registry import TABLES, formats_of
 from ragscore.io.source import without_collector
 
-IR_DATASETS = "ir_datasets:"
 GOLDEN_VARIABLES = ("RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN")
 """Names of the environment variable for the golden file; the first that is set counts."""
 AFTER = ("run_id", "ties", "labels")
@@ -72,8 +69,8 @@ def load_golden(
         A file, a glob pattern, or a list of paths: our YAML or JSON lines, TREC qrels (also .gz), a
         BEIR folder, another tool's file, or a table of CSV, TSV, Parquet or JSON. A frame of
         pandas, polars, pyarrow, DuckDB or a `datasets.Dataset`. A list of records. A dict `{query:
-        [ids]}` or `{query: {id: grade}}`. "ir_datasets:NAME". By default the file that the
-        environment variable RAGSCORE_GOLDEN (or KEBAB_EVAL_GOLDEN) names.
+        [ids]}` or `{query: {id: grade}}`. By default the file that the environment variable
+        RAGSCORE_GOLDEN (or KEBAB_EVAL_GOLDEN) names.
     format
         The name of a format, where the content doesn't tell it.
     columns
@@ -173,19 +170,17 @@ def _warn_of_expectations(golden: Golden, name: str) -> None:
     """Warn of queries that expect nothing, and of those whose labels contradict each other."""
     checks, queries, targets = golden.checks, golden.queries, golden.targets
     retrieval = checks.loc[checks["kind"].isin(["expected_empty", "forbidden_source_key"])]
-    judged = targets.loc[targets["level"].ne("predicate"), "query_id"]  # a 0 is a label, too
-    unlabelled = {*queries.loc[queries["answerable"].isna(), "query_id"]}
-    unlabelled -= {*retrieval["query_id"], *judged}
+    unlabelled = {*queries.loc[queries["answerable"].isna(), "query_id"]} - {*retrieval["query_id"]}
     own = [str(one)[2:].removesuffix(".json") for one in queries if str(one).startswith("x_")]
-    is_unread = own and not (len(targets) or len(checks) or "reference_answer" in queries)
-    unread = f" (columns without a role: {name_list(own)})" if is_unread else ""
+    is_told = len(targets) or len(checks) or "reference_answer" in queries
+    unread = "" if is_told or not own else f" (columns without a role: {name_list(own)})"
     if unlabelled:
         warn(
             f"{name}: {len(unlabelled)} of {len(queries)} queries carry no expectation and"
             f" are unlabelled{unread}; absent_docs='refuse' reads them as should-refuse"
         )
     n_answerable = int(queries["answerable"].eq(True).sum())
-    if n_answerable and is_unread:
+    if n_answerable and unread:
         warn(
             f"{name}: {plural(n_answerable, 'query')} to be answered, and nothing says what answers"
             f" them: only refusals are judged{unread}"
@@ -341,16 +336,12 @@ NO_ERROR_WORDS = ("none", "null", "nan", "n/a", "na", "no", "false", "ok")
 
 def golden_files(source: Any) -> list[Path]:
     """Return the files that a golden set is loaded from."""
-    if str(source).startswith(IR_DATASETS):
-        return []
     return [one for one in _sources(source, "golden") if isinstance(one, Path)]
 
 
 def _sources(source: Any, side: str) -> list[Any]:
     """Return each file, dict and table of what was given; what was loaded before stays as it is."""
     if isinstance(source, (str, os.PathLike)):
-        if side == "golden" and str(source).startswith(IR_DATASETS):
-            return [ir_dataset(str(source))]
         return _files(source, side)
     if isinstance(source, (Results, Golden, Mapping)):
         return [source]
@@ -387,7 +378,8 @@ def _run_files(folder: Path, depth: int = 1) -> list[Path]:
     """
     inner = sorted(folder.iterdir()) if folder.is_dir() else []
     names = frozenset(one.name for one in inner)
-    found = [folder / one for one in RUN_FILES if one in names] or [folder] * fits_folder(names)
+    has_means = "metrics.json" in names and "run.json" not in names
+    found = [folder / one for one in RUN_FILES if one in names] or [folder] * has_means
     if found or not depth:
         return found
     return [file for one in inner for file in _run_files(one, depth - 1)]

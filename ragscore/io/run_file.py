@@ -12,6 +12,7 @@ replaces which.
 import json
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,10 @@ ANSWER_NAMES = names(RECORD, "answer.", BESIDE["responses.answer"])
 HIT_NAMES = names((*HIT, *ALSO), beside=BESIDE["hits"])
 CITATION_NAMES = names(CITATION, beside=BESIDE["citations"])
 
+# A span of one's own, beside a citation
+SPAN: Fields = {
+    "start": ("start", "whole"), "end": ("end", "whole"), "span_unit": ("span_unit", "text"),
+}  # fmt: skip
 # Kind of citation -> its first and last field, and what to add to make the last one half-open.
 # Lines and pages are inclusive in a citation, times are not.
 SPAN_FIELDS = {
@@ -349,8 +354,8 @@ def _calls(answer: Level) -> Frames:
 def _take_span(level: Level, found: Columns) -> None:
     """Add path and half-open span of hits or citations to their columns.
 
-    A path of their own comes before that of the citation object, which is kept where it differs. A
-    span of their own has a unit.
+    Those of their own come before those of the citation object, whose fields stay as `x_citation`.
+    A span of their own has a unit.
     """
     has_one = is_stated(level.values("citation"))
     cited = level.inner("citation", lambda one: one.get("kind") in CITATION_KINDS)
@@ -358,27 +363,18 @@ def _take_span(level: Level, found: Columns) -> None:
     kind = cited.fields.get("kind", pa.nulls(len(level), pa.string()))
     if (has_one & ~np.asarray(pc.is_in(kind, pa.array(CITATION_KINDS)))).any():
         level.refuse_parsed()
-    own = level.take("span_unit", "text")
-    spans = [(level, is_stated(own), own, "start", "end", 0)]
+    unit = level.take("span_unit", "text")
+    is_own, told = is_stated(unit), replace(cited, fields={**cited.fields})
+    start, end = _ends(level, is_own, "start", "end", 0)
     for name, fields in SPAN_FIELDS.items():
-        is_kind = np.asarray(pc.fill_null(pc.equal(kind, name), False))
-        units = pc.if_else(pa.array(is_kind), SPAN_UNITS[name], None)
-        spans.append((cited, is_kind, units, *fields))
-    start, end = pa.nulls(len(level), pa.int64()), pa.nulls(len(level), pa.int64())
-    unit = pa.nulls(len(level), pa.string())
-    for of, where, units, first, last, step in spans:
-        if where.any():
-            begins, ends = _ends(of, where, first, last, step)
-            units = kept(units, is_stated(begins)) if of is cited else units
-            for at in np.flatnonzero(is_stated(unit) & is_stated(units)):
-                found_two = f"found a span of {unit[at]} beside one of {units[at]}"
-                level.fault(at, "", found_two, "one span")
-            start, end, unit = map(pc.coalesce, (start, end, unit), (begins, ends, units))
+        is_kind = np.asarray(pc.fill_null(pc.equal(kind, name), False)) & ~is_own
+        if is_kind.any():
+            ends = _ends(told, is_kind, *fields)
+            units = kept(pa.repeat(SPAN_UNITS[name], len(level)), is_stated(ends[0]))
+            start, end, unit = map(pc.coalesce, (start, end, unit), (*ends, units))
     found |= {"start": start, "end": end, "span_unit": unit}
-    path = cited.take("path", "text")
-    own = found.get("path", pa.nulls(len(level), pa.string()))
-    found["path"] = pc.coalesce(own, path)
-    cited.fields["path"] = pc.if_else(pc.not_equal(own, path), path, None)
+    path = told.take("path", "text")
+    found["path"] = pc.coalesce(found.get("path", path), path)
 
 
 def _ends(

@@ -300,8 +300,7 @@ class Level:
             if kinds_of(values) == {int, float} and is_exact:
                 found[full] = pa.array([None if one is None else float(one) for one in values])
             else:
-                written = [None if one is None else as_json(one) for one in values]
-                found[full + JSON_SUFFIX] = pa.array(written, pa.string())
+                found[full + JSON_SUFFIX] = _as_texts(values)
 
 
 def _plain(values: pa.Array, type: str) -> pa.Array | None:
@@ -461,10 +460,9 @@ def series(column: pa.Array | pa.ChunkedArray) -> pd.Series:
     return found
 
 
-def _as_texts(column: pa.Array) -> pa.Array:
-    return pa.array(
-        [None if one is None else as_json(one) for one in column.to_pylist()], pa.string()
-    )
+def _as_texts(values: Values) -> pa.Array:
+    written = [None if one is None else as_json(one) for one in listed(values)]
+    return pa.array(written, pa.string())
 
 
 # Blocks of lines, parsed by pyarrow where that surely gives what `json` gives
@@ -490,10 +488,14 @@ class LineParser:
         """Return the fields of the records of a block of lines, if each line is one."""
         from pyarrow import json
 
-        n_lines = _n_objects(data)
-        if self.is_off or n_lines < FEWEST:
+        n_lines = data.count(b"\n") + (not data.endswith(b"\n"))
+        # Nowhere within a JSON value do a closing brace, a line end and an opening brace follow
+        # each other: so many places mean one object on each line.
+        n_ends = data.count(b"}\n{") + data.startswith(b"{") + data.rstrip(b"\n").endswith(b"}")
+        if self.is_off or n_lines < FEWEST or n_ends != n_lines + 1 or b"\0" in data:
             return None
         try:
+            data.decode()
             if not len(self.types):
                 lines = data.splitlines()
                 sampled = lines[:: -(-n_lines // N_SAMPLED)]
@@ -517,18 +519,3 @@ class LineParser:
             self.types = types.field("record").type
         except (pa.ArrowException, *UNFORESEEN):
             self.is_off = True
-
-
-def _n_objects(data: bytes) -> int:
-    """Return the number of lines if each is one object, else 0.
-
-    Nowhere within a JSON value do a closing brace, a line end and an opening brace follow each
-    other. So as many records as lines means one on each line.
-    """
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return 0
-    n = data.count(b"\n") + (not data.endswith(b"\n"))
-    between = data.count(b"}\n{") + data.startswith(b"{") + data.rstrip(b"\n").endswith(b"}")
-    return n if between == n + 1 and b"\0" not in data else 0

@@ -33,8 +33,7 @@ from ragscore.io.run_file import (
     KIND_ALLOWED,
     NULLS,
     RECORD,
-    SPAN_FIELDS,
-    SPAN_UNITS,
+    SPAN,
     UNKNOWN,
     implied_refusals,
 )
@@ -134,7 +133,8 @@ def _records(results: Results) -> list[dict[str, Any]]:
     _check_names(responses, "responses")
     phases = {name: (name, "number") for name in map(str, responses) if name[:8] == "latency_"}
     columns = dict.fromkeys(NULL_COLUMNS, [None] * len(ids)) | placed(responses, RECORD | phases)
-    hits, citations = _rows(results, "hits", HIT), _rows(results, "citations", CITATION)
+    hits = _rows(results, "hits", HIT | SPAN)
+    citations = _rows(results, "citations", CITATION | SPAN)
     columns["x_hits_top_k"] = [hits.get(one, []) for one in ids]
     n_cited = responses.get("n_citations", pd.Series(pd.NA, responses.index))
     columns["x_answer.citations"] = [
@@ -168,7 +168,10 @@ def _rows(results: Results, kind: str, fields: Fields) -> dict[str, list[dict[st
     frame = rows_of(results, kind)
     _check_rows(frame, kind, results)
     _check_names(frame, kind)
-    frame = _with_spans(frame, kind)
+    for name in [one for one in SPAN if f"x_{one}" in frame]:  # without a unit: in other rows
+        own = frame[f"x_{name}"].astype(object)
+        spans = {name: own.where(own.notna(), frame.get(name))}
+        frame = frame.drop(columns=f"x_{name}").assign(**spans)
     if kind == "hits":
         meta = rows_of(results, "hit_meta")
         _check_rows(meta, "hit_meta", results)
@@ -196,7 +199,7 @@ def _check_names(frame: pd.DataFrame, kind: str) -> None:
 
 def _check_rows(frame: pd.DataFrame, kind: str, results: Results) -> None:
     """Refuse rows that reading would not give back, such as those of queries without a record."""
-    names = ["start", "end", "span_unit", "path", "x_citation.kind", "x_citation.path"]
+    names = ["start", "end", "span_unit", "x_citation.kind"]
     is_asked = is_among(frame["query_id"], results.responses["query_id"])
     bad: dict[str, Any] = {"rows of queries that have a response": ~is_asked}
     if kind == "hit_meta":
@@ -206,14 +209,15 @@ def _check_rows(frame: pd.DataFrame, kind: str, results: Results) -> None:
         places = frame.groupby("query_id")["position"].rank("first")
         bad["the positions 1, 2, 3, ... of each query"] = places != frame["position"]
     if kind in ("hits", "citations"):
-        start, end, unit, path, of, other = (one for _, one in frame.reindex(columns=names).items())
+        start, end, unit, of = (one for _, one in frame.reindex(columns=names).items())
+        is_own = frame.filter(regex="^x_(start|end)$").notna().any(axis=1)
         is_span = (start.ge(0) & start.lt(end)).to_numpy(bool, na_value=False)
         is_cited = frame.filter(like="x_citation.").notna().any(axis=1)
         bad |= {
             f"{SPAN_ALLOWED}, or neither": (start.notna() | end.notna()) & ~is_span,
             "a span_unit: line, page, char, ms or the like": start.notna() & unit.isna(),
             f"x_citation.kind: {KIND_ALLOWED}": is_cited & ~of.isin(CITATION_KINDS),
-            "x_citation.path beside a path only": other.notna() & path.isna(),
+            "x_start and x_end without a span": is_own & unit.notna(),
         }
     for allowed, is_bad in bad.items():
         if is_bad.any():
@@ -231,33 +235,6 @@ def metadata_column(hits: pd.DataFrame, meta: pd.DataFrame) -> list[dict[str, An
     values = (of_json(one, "hit_meta.value") for one in meta["value"])
     found = grouped(of_meta, zip(meta["key"], values, strict=True))
     return [dict(found[one]) if one in found else None for one in of_hits]
-
-
-def _with_spans(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Return rows with their spans in the citation where that can hold them, else beside."""
-    if kind == "calls":
-        return frame
-    names = ["start", "end", "span_unit", "path", "x_citation.kind", "x_citation.path"]
-    start, end, unit, path, cited, other = (one for _, one in frame.reindex(columns=names).items())
-    is_beside = start.notna() | unit.notna()
-    spans = {"x_citation.path": path.where(cited.notna() & other.isna())}
-    for name, (first, last, step) in SPAN_FIELDS.items():
-        is_held = start.notna() & cited.eq(name) & unit.eq(SPAN_UNITS[name])
-        is_held &= (first != last) | (end - start).eq(1)
-        spans[f"x_citation.{first}"] = start.where(is_held)
-        spans[f"x_citation.{last}"] = (end - step).where(is_held)
-        is_beside &= ~is_held
-    if (frame.filter(regex="^x_(start|end)$").notna().any(axis=1) & is_beside).any():
-        raise DataError(
-            "x_start and x_end would be read as the span", field="x_start", allowed="other names"
-        )
-    spans |= {f"x_{one}": frame[one].where(is_beside) for one in names[:3] if one in frame}
-    for name in frame.columns.intersection([*spans]):
-        spans[name] = spans[name].astype(object).where(spans[name].notna(), frame[name])
-    if kind == "citations" and "path" in frame:  # beside the citation's only where it differs
-        spans["path"] = path.where(cited.isna() | other.notna())
-    said = {name: one for name, one in spans.items() if name in frame or one.notna().any()}
-    return frame.assign(**said)
 
 
 def run_description(runs: pd.DataFrame) -> dict[str, Any]:

@@ -10,9 +10,9 @@ import json
 import re
 from collections import Counter, namedtuple
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import chain
 from typing import Any
 
 import pandas as pd
@@ -31,7 +31,7 @@ from ragscore.io.importers import (
     text_of,
     without_missing,
 )
-from ragscore.io.source import Problems, Row, as_id, as_text, parse_json
+from ragscore.io.source import Problems, Row, as_id, as_text, parsed
 from ragscore.io.values import as_number, nested, value_at
 
 
@@ -308,17 +308,15 @@ def _attributes(values: Fields, place: str) -> Fields:
     for item in filter(None, map(_ITEM.fullmatch, held)):
         lists.setdefault(item[1], {}).setdefault(int(item[2]), {})[item[3]] = held[item[0]]
     found = {name: [items[n] for n in sorted(items)] for name, items in lists.items()} | held
-    return {name: _plain_text(one) if name[:7] == "mlflow." else one for name, one in found.items()}
+    return {  # MLflow writes texts as JSON, too
+        name: parsed(one)
+        if name[:7] == "mlflow." and isinstance(one, str) and one[:1] == '"'
+        else one
+        for name, one in found.items()
+    }
 
 
 _ITEM = re.compile(r"(.+?)\.(\d+)\.(.+)")
-
-
-def _plain_text(value: Any) -> Any:
-    """Return the text that MLflow writes as JSON."""
-    with suppress(ValueError, RecursionError):
-        return parse_json(value) if isinstance(value, str) and value[:1] == '"' else value
-    return value
 
 
 def _value(value: Any) -> Any:
@@ -357,7 +355,8 @@ def rows_of_traces(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     traces: dict[str, list[Span]] = {}
     for span in spans_of(rows, file.problems):
         traces.setdefault(span.trace, []).append(span)
-    used = Counter(name for spans in traces.values() for name in _tools_left_out(spans, tools))
+    every = [one for one in chain(*traces.values()) if one.kind == "TOOL"]
+    used = Counter(one.tool or one.name for one in every if not _is_search(one, tools))
     if used and file.side == "results":
         names = sorted(used, key=lambda name: (_SEARCHES.search(name) is None, -used[name], name))
         shown = ", ".join(f"{name} ({used[name]:,})" for name in names[:5])
@@ -440,20 +439,6 @@ def calls_of(spans: list[Span], tools: str | None = None) -> Fields:
     for number, call in enumerate(calls):
         call |= {"call": number + 1, "n_hits": len(hits[number])}
     return {"calls": calls, "doc_id": hits}
-
-
-def _tools_left_out(spans: list[Span], tools: str | None) -> list[str]:
-    """Return the names of tools in use, but for those around or within a search."""
-    parents = {one.id: one.parent for one in spans}
-    searches = {one.id: one.parent for one in spans if _is_search(one, tools)}
-    around = {id for parent in searches.values() for id in _above(parent, parents)}
-    return [
-        one.tool or one.name
-        for one in spans
-        if one.kind == "TOOL"
-        and one.id not in around
-        and searches.keys().isdisjoint(_above(one.id, parents))
-    ]
 
 
 def _above(id: str | None, parents: dict[str, str | None]) -> Iterator[str]:

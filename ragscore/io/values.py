@@ -195,11 +195,6 @@ def is_int(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def is_span(start: Any, end: Any) -> bool:
-    """Return True for a half-open span whose ends fit into 64 bits."""
-    return is_int(start) and is_int(end) and 0 <= start < end < 2**63
-
-
 NOT_PLAIN = (UnicodeEncodeError, InfiniteNumber, RecursionError)
 
 
@@ -420,12 +415,6 @@ def grouped(keys: Iterable[Any], rows: Iterable[T]) -> dict[Any, list[T]]:
     for key, row in zip(keys, rows, strict=True):
         found.setdefault(key, []).append(row)
     return found
-
-
-def by_query(frame: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of each query as plain dicts, without missing values."""
-    others = frame.drop(columns=["run_id", "query_id"], errors="ignore")
-    return grouped(frame["query_id"], row_dicts(others))
 
 
 def nested_of(stored: str) -> Any:

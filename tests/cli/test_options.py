@@ -308,6 +308,7 @@ LATE_SLIPS = [
         ("score golden.yaml runs/dense --run dens", ["'dens'", "dense"]),
         ("score golden.yaml runs/dense --columns doc_id", ["--columns", "'doc_id'"]),
         ("score golden.yaml runs/dense --format trek", ["'trek'", "trec"]),
+        ("score runs/dense", ["source:", "RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN"]),
         ("validate golden.yaml --format kebap", ["'kebap'", "golden"]),
         ("score golden.yaml dens --store history", ["run:", "'dens'", "dense"]),
         ("score golden.yaml runs/dense --profile kebap", ["kebab, rig, seed-mcp, trec, chatbot"]),

@@ -1,14 +1,37 @@
 """Frames made by hand: what fits a column, what is refused, and which row the error names."""
 
 import datetime as dt
+import hashlib
+import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from conftest import answer, hit, record
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import ragscore as rs
+from ragscore.frames import codes
+from ragscore.frames.codes import has_pair, is_among, lookup, pair_numbers
 from ragscore.frames.data import conform, from_records
-from tests.messages import refused, warned
+from ragscore.frames.errors import (
+    DataError,
+    check_choice,
+    nearest,
+    packages_of,
+    unsaid,
+    warn,
+)
+from ragscore.frames.golden_versions import hashes_by_query
+from ragscore.scoring import rules as match
+from ragscore.scoring.policies import Policies
+from ragscore.scoring.score import scored
+from tests.messages import check, refused, warned
 
 HUGE = [10**30, -(10**30), 2**63, 10**400]
 QUERIES = pd.DataFrame({"query_id": ["q1", "q2", "q3"]})
@@ -383,3 +406,414 @@ def test_changed_columns_are_checked_like_new_ones(both):
     both[1].hits["rank"] = "first"
     with refused("first"):
         found(*both)
+
+
+# How messages name things: the nearest of what is known, and never a list of thousands.
+
+KNOWN_IDS = [f"pd-{n:03}" for n in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "text"),
+    [
+        ("hits@1", ["mrr@10", "hit@1"], "one of mrr@10, hit@1; did you mean hit@1?"),
+        ("MRR@10", ["mrr@10", "hit@1"], "one of mrr@10, hit@1; did you mean mrr@10?"),
+        ("dense", ["dense-v2-2024", "hybrid"], "one of dense-v2-2024, hybrid; did you mean dense-"),
+        ("nobody", ["dense", "hybrid"], "one of dense, hybrid"),
+        ("x", [], "there are none"),
+        ("pd-14", KNOWN_IDS, "did you mean pd-014?"),
+        (14, KNOWN_IDS, "did you mean pd-014?"),
+        ("zz", KNOWN_IDS, "one of pd-000, pd-001, pd-002, pd-003, pd-004, pd-005, pd-006, pd-007,"),
+        (None, ["a", "b"], "one of a, b"),
+        (pd.DataFrame({"a": [1]}), ["a", "b"], "one of a, b"),
+    ],
+)
+def test_the_nearest_of_known_names_is_named(name, known, text):
+    assert nearest(name, known).startswith(text)
+
+
+@pytest.mark.parametrize("value", [None, 5, [], ["doc"], pd.DataFrame(), pd.Series(["doc"])])
+def test_a_choice_is_one_of_a_few_words(value):
+    check_choice("doc", ("none", "doc"), "collapse")
+    with refused("none, doc", field="collapse"):
+        check_choice(value, ("none", "doc"), "collapse")
+
+
+def test_of_an_extra_the_package_is_named_and_never_ours_of_the_index():
+    with pytest.raises(DataError) as caught, packages_of("collect", field="system"):
+        raise ModuleNotFoundError(name="httpx")
+    check(caught.value, "httpx", "'.[collect]'", field="system")
+
+
+def test_a_warning_that_is_kept_back_is_listed_and_others_are_given():
+    with pytest.warns(UserWarning) as given, unsaid() as outer, unsaid("few") as said:
+        with ThreadPoolExecutor(1) as pool:  # another thread keeps nothing back
+            pool.submit(warn, "few hits there").result()
+        warn("few hits")
+        warn("many hits")
+    assert (said, outer) == (["few hits"], ["many hits"])
+    assert [str(one.message) for one in given] == ["few hits there"]
+
+
+def test_an_error_names_a_few_of_many_columns_and_ids():
+    many = pd.DataFrame([range(1_986)], columns=[f"q{n}" for n in range(1_986)])
+    with pytest.raises(rs.DataError) as caught:
+        rs.Golden(queries=many)
+    assert "1,986 in all" in str(caught.value) and len(str(caught.value)) < 400
+
+
+# Joins by integer codes say what pandas says about the texts, and scoring a checked set checks
+
+dtypes = st.sampled_from(["str", "object", "category"])
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Whatever a few rows would not be worth is done with them, too."""
+    monkeypatch.setattr(codes, "BLOCK", 3)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "b", "ä", "", None]), st.integers(1, 5))),
+    st.lists(st.sampled_from(["a", "b", "ä", ""]), unique=True),
+    st.integers(0, 20),
+    dtypes,
+)
+def test_texts_in_any_form_are_looked_up_and_coded_as_their_rows(runs, values, cut, dtype):
+    column = [text for text, n in runs for _ in range(n)]
+    parts = [pa.array(part, type=pa.large_string()) for part in (column[:cut], column[cut:])]
+    held = pd.Series(pd.array(pa.chunked_array(parts), dtype="str")).astype(dtype)
+    wanted = pd.Index(values, dtype="str")
+    places = [values.index(text) if text in values else -1 for text in column]
+    assert lookup(held, wanted).tolist() == places
+    assert is_among(held, wanted).tolist() == [text in values for text in column]
+    assert codes.coded(held).astype(object).where(held.notna(), None).tolist() == column
+
+
+@given(
+    st.lists(st.tuples(*[st.sampled_from("abc")] * 2)),
+    st.lists(st.tuples(*[st.sampled_from("abc")] * 2)),
+)
+def test_a_pair_is_found_only_as_a_pair(rows, pairs):
+    frames = [pd.DataFrame(one, columns=["x", "y"], dtype="str") for one in (rows, pairs)]
+    assert has_pair(*frames, ("x", "y")).tolist() == [row in pairs for row in rows]
+
+
+PAIRS = st.lists(
+    st.tuples(
+        st.integers(-1, 3),
+        st.one_of(st.none(), st.sampled_from(["a", "b", "one-chapter", "two-chapter"])),
+    ),
+    max_size=30,
+)
+
+
+@given(PAIRS, dtypes)
+def test_rows_are_numbered_by_code_and_text_even_where_fingerprints_are_the_same(rows, dtype):
+    codes, column = (
+        np.array([code for code, _ in rows], np.int64),
+        pd.Series([text for _, text in rows], dtype="str").astype(dtype),
+    )
+    known = [n for n, (code, text) in enumerate(rows) if code >= 0 and text is not None]
+    found = pair_numbers(codes[known], column.iloc[known].reset_index(drop=True)).tolist()
+    assert all(
+        (found[i] == found[j]) == (rows[a] == rows[b])
+        for i, a in enumerate(known)
+        for j, b in enumerate(known)
+    )
+
+
+ID = st.sampled_from(["d1", "d2", "chapter-one#section-1", "chapter-two#section-1", "\u00e4", ""])
+HITS = st.lists(st.tuples(st.integers(0, 4), ID), max_size=40)
+
+
+@given(
+    HITS, st.lists(st.tuples(st.integers(0, 3), ID), min_size=1, max_size=12), dtypes, st.booleans()
+)
+@pytest.mark.usefixtures("small_blocks")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_pairs_found_fast_are_those_found_one_by_one(hits, targets, dtype, in_order):
+    rows = sorted(hits, key=lambda row: row[0]) if in_order else hits
+    frames = [
+        pd.DataFrame(
+            {"query_id": [f"q{n}" for n, _ in one], "doc_id": [text for _, text in one]},
+            dtype="str",
+        )
+        for one in (rows, targets)
+    ]
+    here, wanted = frames[0].astype(dtype), frames[1]
+    plain = [
+        (i, j) for i, one in enumerate(rows) for j, other in enumerate(targets) if one == other
+    ]
+    assert (
+        list(
+            zip(
+                *(found.tolist() for found in match.pairs_with_equal(here, wanted, "doc_id")),
+                strict=True,
+            )
+        )
+        == plain
+    )
+
+
+# Hashes of queries are those of every row written as JSON, one by one
+
+
+TEXTS = [
+    'a "b"',
+    "back\\slash",
+    "line\nend",
+    "tab\t\x00\x1f\x7f",
+    "é 日本 😀",
+    "",
+    "NaN",
+    "null",
+    "'",
+]
+
+
+def plain(query_ids: pd.Series, frames: dict[str, pd.DataFrame]) -> pd.Series:
+    """Return the same, row by row."""
+    texts: dict[str, list[str]] = {query_id: [] for query_id in query_ids}
+    for name, frame in frames.items():
+        for row in frame.astype(object).where(frame.notna(), None).to_dict("records"):
+            content = {key: value for key, value in sorted(row.items()) if value is not None}
+            texts[row["query_id"]].append(
+                json.dumps([name, content], ensure_ascii=False, default=str)
+            )
+    digests = {
+        query_id: hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
+        for query_id, lines in texts.items()
+    }
+    return pd.Series(digests, dtype="str", name="query_hash").rename_axis("query_id")
+
+
+def frame_of(n: int, seed: int) -> pd.DataFrame:
+    """Return rows of every type that a golden set may hold, with gaps."""
+    rng = np.random.default_rng(seed)
+    some = lambda values: pd.array(values)[rng.integers(0, len(values), n)]  # noqa: E731
+    return pd.DataFrame({
+        "query_id": pd.array([f"q{n}" for n in rng.integers(0, 5, n)], dtype="str"),
+        "text": pd.array(rng.choice([*TEXTS, None], n), dtype="str"),
+        "grade": rng.integers(-3, 3, n).astype("int32"),
+        "start": some([0, 2**53 + 1, None]),
+        "answerable": some([True, False, None]),
+        "x_flag": rng.random(n) < 0.5,
+        "x_share": rng.choice([0.1, 1.0, 1e-300, 1e22, np.nan, -0.0], n),
+        "x_float": pd.array(rng.choice([0.1, 3.0], n), "Float64"),
+        "x_single": rng.random(n).astype("float32"),
+        "x_time": rng.choice(np.array(["2026-01-01T01:02:03", "NaT"], "datetime64[us]"), n),
+        "x_kind": pd.Categorical(rng.choice([*TEXTS, None], n)),
+        "x_number": pd.Categorical(rng.integers(0, 3, n)),
+        'x_"odd"\n': "?",
+        "x_mixed": pd.Series([[1, "a", None, float("nan")], {"b": 1, "a": True}, 7, "é", None,
+                              2**70, np.int64(3), np.float32(0.1), (1, 2)][:n] * n,
+                             dtype=object)[:n],
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [0, 1, 9, 200])
+def test_a_hash_is_that_of_the_rows_as_json(n: int) -> None:
+    ids = pd.Series([f"q{at}" for at in range(6)], dtype="str")
+    frames = {
+        "targets": frame_of(n, 1),
+        "tags": frame_of(n // 2, 2).iloc[::-1],
+        "none": frame_of(0, 3),
+    }
+    pd.testing.assert_series_equal(hashes_by_query(ids, frames), plain(ids, frames))
+
+
+# The order of hits.
+
+
+def hits(*rows, names=("query_id", "rank", "doc_id", "score")):
+    return from_records(
+        [{"run_id": "r", **dict(zip(names, row, strict=True))} for row in rows], "hits"
+    )
+
+
+FOUR = [("q", 1, "a", 0.5), ("q", 2, "b", 0.5), ("q", 3, "c", 0.9), ("p", 1, "z", -1.0)]
+IN_32_BITS = [("q", 1, "a", 1.00000001), ("q", 2, "b", 1.0), ("q", 3, "c", 1e300),
+              ("q", 4, "d", 1e200)]  # fmt: skip
+ONE_WITHOUT = [("q", 1, "a", None), ("q", 2, "b", None), ("p", 1, "c", 1.0), ("p", 2, "d", 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "ties", "ranks"),
+    [
+        (FOUR, "trec", [3, 2, 1, 1]),  # by score, then document descending
+        (FOUR, "file", [1, 2, 3, 1]),
+        (IN_32_BITS, "trec", [4, 3, 2, 1]),  # what differs beyond them is a tie
+        ([*IN_32_BITS[:2], ("q", 3, "c", 1.0)], "trec64", [1, 3, 2]),
+        (ONE_WITHOUT, "trec", [1, 2, 2, 1]),  # without any score, the order stays
+        # documents are compared by their bytes
+        ([("q", n, doc, 1) for n, doc in enumerate(["é", "a", "Z", "9", "10"][::-1], 1)], "trec",
+         [5, 4, 3, 2, 1]),
+        ([("q", None, "a", 1), ("p", None, "b", 1), ("q", None, "c", 1)], "file", [1, 1, 2]),
+    ],
+)  # fmt: skip
+def test_hits_rank_as_the_file_says_or_as_trec_eval_ranks(rows, ties, ranks):
+    columns = ["query_id", "rank", "doc_id", "score"]
+    frame = pd.DataFrame(rows, columns=columns).assign(run_id="r")
+    assert rs.match.rank_hits(frame, ties)["rank"].tolist() == ranks
+
+
+def test_ranks_from_0_are_moved_up_in_the_lists_that_have_them_and_that_is_said():
+    some = hits(("q", 0, "a", 2.0), ("q", 1, "b", 1.0), ("p", 1, "a", 1.0), ("q", 1, "b", 1.0))
+    both = some.assign(run_id=["r", "r", "r", "s"])
+    with warned(0, 1, 3) as caught:
+        assert rs.match.rank_hits(both)["rank"].tolist() == [1, 2, 1, 1]
+    assert len(caught) == 1
+
+
+def test_ranks_that_are_left_out_stay_so_and_are_counted_once():
+    rows = hits(
+        ("q", 1, "a", 3.0), ("q", 3, "b", 2.0), ("p", 2, "a", 1.0), ("o", 1, "a", 1.0),
+        ("o", 2, "b", 1.0),
+    )  # fmt: skip
+    with warned("2 of 3", "'r'") as caught:
+        assert rs.match.rank_hits(rows)["rank"].tolist() == [1, 3, 2, 1, 2]
+    assert len(caught) == 1
+    assert rs.match.rank_hits(rows, "trec")["rank"].tolist() == [1, 2, 1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "scores", "ties", "named"),
+    [
+        ((1, 1), (1, 2), "file", [1, "'q'", "'r'"]),
+        ((-1, 1), (1, 2), "file", [-1]),
+        ((1, 2), (1, None), "trec", ["1 of 2"]),
+        ((1, 2), (1, 2), "score", ["file, trec, trec64"]),
+    ],
+)
+def test_what_cannot_be_ranked_is_refused(ranks, scores, ties, named):
+    with refused(*named):
+        rs.match.rank_hits(
+            hits(
+                *(("q", rank, f"d{rank}", score) for rank, score in zip(ranks, scores, strict=True))
+            ),
+            ties,
+        )
+
+
+def test_no_hits_rank_to_no_hits():
+    assert len(rs.match.rank_hits(hits(), "trec")) == 0 and len(rs.match.collapse_hits(hits())) == 0
+
+
+PASSAGES = [
+    hit("a1", "a", 1),
+    hit("a2", "a", 2),
+    hit("b1", "b", 3),
+    hit("a3", "a", 4),
+    hit("c1", "c", 5),
+]
+
+
+@pytest.fixture
+def passages(write_golden, write_run):
+    golden = rs.load_golden(
+        write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["b", "c"]}])
+    )
+    return rs.load_results(write_run("r", [record("q", PASSAGES)], k=10)), golden
+
+
+def test_the_first_passage_of_a_document_stands_for_it(passages):
+    results, golden = passages
+    kept = rs.match.collapse_hits(results.hits)
+    assert kept[["rank", "chunk_id"]].to_numpy().tolist() == [[1, "a1"], [2, "b1"], [3, "c1"]]
+    labels = ["mrr", "recall@3", "precision@3", "judged@3"]
+    assert rs.score(results, golden, labels).loc["q", labels].tolist() == pytest.approx(
+        [1 / 3, 1 / 2, 1 / 3, 1 / 3]
+    )
+    # documents a b c, targets b c: first at rank 2, both within 3, two of three hits relevant and
+    # judged
+    assert rs.score(results, golden, labels, collapse="doc").loc[
+        "q", labels
+    ].tolist() == pytest.approx([1 / 2, 1, 2 / 3, 2 / 3])
+
+
+def test_collapsing_takes_the_best_rank_in_any_order_and_keeps_hits_without_a_document(passages):
+    hits = passages[0].hits
+    kept = rs.match.collapse_hits(hits.iloc[[3, 4, 2, 1, 0]])
+    assert kept[["rank", "chunk_id"]].to_numpy().tolist() == [[3, "c1"], [2, "b1"], [1, "a1"]]
+    assert rs.match.collapse_hits(kept).equals(kept)
+    without = hits.assign(doc_id=pd.Series([None, None, "b", None, "b"], dtype="str"))
+    assert rs.match.collapse_hits(without)["rank"].tolist() == [1, 2, 3, 4]
+
+
+def test_collapsing_leaves_answers_and_empty_results_alone(write_run):
+    row = {"id": "q", "query": "?", "expected_doc_ids": ["a"], "must_contain": ["yes"]}
+    cited = answer("yes") | {"citations": [{"marker": "[1]", "chunk_id": "a2", "doc_id": "a"}]}
+    results = rs.load_results(write_run("r", [record("q", PASSAGES, answer=cited)]))
+    labels, golden = ["citation_coverage", "answer_checks", "empty"], rs.load_golden([row])
+    for how in ("none", "doc"):
+        assert rs.score(results, golden, labels, collapse=how).loc["q", labels].tolist() == [
+            1,
+            1,
+            0,
+        ]
+
+
+EMPTY = [
+    {"id": "has", "query": "?", "expected_doc_ids": ["a"]},
+    {"id": "none", "query": "?", "answerable": True, "expected_doc_ids": {"x": 0}},
+    {"id": "refuse", "query": "?", "answerable": False},
+    {"id": "unseen", "query": "?", "answerable": True, "reference_answer": "yes"},
+]
+
+
+VACUOUS = ["recall@5", "hit@5", "mrr", "map@5", "ndcg@5", "precision@5"]
+FULL = dict.fromkeys(["recall", "hit", "mrr", "map", "ndcg"], 1.0) | {"precision": 0.0}
+
+
+def vacuous(empty=FULL):
+    """What gives queries without anything relevant a value."""
+    return rs.Reading("own", {"match": "doc"}, empty=empty)
+
+
+@pytest.mark.parametrize(
+    ("empty", "expected"),
+    [({}, [0] * 6), (FULL, [1, 1, 1, 1, 1, 0]), (dict.fromkeys(FULL, 0.0), [0] * 6)],
+)
+@pytest.mark.parametrize("n_hits", [0, 2])
+def test_a_query_without_anything_relevant_has_the_value_asked_for(
+    write_golden, write_run, empty, expected, n_hits
+):
+    golden = rs.load_golden(write_golden(EMPTY))
+    results = rs.load_results(
+        write_run("r", [record(name, PASSAGES[:n_hits]) for name in ("has", "none", "refuse")])
+    )
+    # judged with grade 0 throughout is judged, as for trec_eval
+    with nullcontext() if empty else warned("1 of 2", "grades of 0"):
+        scores = rs.score(results, golden, VACUOUS, missing="zero", profile=vacuous(empty))
+    scores = scores[VACUOUS]
+    assert [None if pd.isna(value) else value for value in scores.loc["none"]] == expected
+    assert scores.loc["has", "mrr"] == (n_hits > 0) and scores.loc["refuse"].isna().all()
+    # never answered: a failure, not a vacuous success
+    assert (scores.loc["unseen"] == 0).all() if empty else scores.loc["unseen"].isna().all()
+
+
+def test_a_query_with_targets_at_another_level_only_is_not_empty(write_run):
+    golden = rs.load_golden(
+        [*EMPTY[:1], {"id": "chunks", "query": "?", "expected_chunk_ids": ["a1"]}]
+    )
+    results = rs.load_results(
+        write_run("r", [record(name, PASSAGES) for name in ("has", "chunks")])
+    )
+    scores = rs.score(results, golden, ["mrr", "judged@5", "passed"], profile=vacuous())
+    assert scores.loc["has", "mrr"] == 1
+    assert scores.loc["chunks", ["mrr", "passed"]].isna().all()
+
+
+def test_a_scoring_names_every_policy_its_profile_and_its_rule(passages):
+    made = scored(*passages, profile="trec").settings.iloc[0]
+    assert set(json.loads(made["policies"])) == set(asdict(Policies()))
+    assert json.loads(made["policies"])["missing"] == "zero" and (
+        made["profile"],
+        made["level"],
+        made["rule"],
+    ) == ("trec", "doc", "by_doc")
+    by_span = scored(*passages, rule=rs.match.by_span).settings.iloc[0]
+    assert by_span["rule"].startswith("by_span") and pd.isna(by_span["profile"])
+    with refused("never", field="missing"):
+        scored(*passages, missing="never")

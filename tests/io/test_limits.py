@@ -219,7 +219,7 @@ def test_a_time_out_of_range_is_refused(tmp_path):
     (tmp_path / "per_query.jsonl").write_text(LINE)
     for time in ("9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "2024-13-01"):
         (tmp_path / "run.json").write_text(f'{{"run_id": "r",\n"created_at": "{time}"}}')
-        with refused(file="run.json", line=2, field="created_at"):
+        with refused(file="run.json", line=None, field="created_at"):
             rs.load_results(tmp_path / "per_query.jsonl")
 
 

@@ -301,19 +301,18 @@ def test_not_strict_loads_the_rest_and_returns_the_problems(write_golden):
     says(found["found"][1], "a", 1)
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "n"), [("three.yaml", None, 3), ("three.yaml", "one.yaml", 3),
+                              ("", "one.yaml", 1)],  # an empty name is none
+)  # fmt: skip
 def test_the_environment_names_the_golden_file_ours_before_that_of_another_harness(
-    write_golden, monkeypatch
+    write_golden, tmp_path, monkeypatch, ours, theirs, n
 ):
-    monkeypatch.delenv("KEBAB_EVAL_GOLDEN", raising=False)
-    monkeypatch.setenv("RAGSCORE_GOLDEN", str(write_golden(THREE_QUERIES)))
-    assert len(rs.load_golden().queries) == 3
-    monkeypatch.setenv("KEBAB_EVAL_GOLDEN", str(write_golden(THREE_QUERIES[:1], "kebab.yaml")))
-    assert len(rs.load_golden().queries) == 3
-    monkeypatch.setenv("RAGSCORE_GOLDEN", "")  # an empty name is none
-    assert len(rs.load_golden().queries) == 1
-    monkeypatch.delenv("KEBAB_EVAL_GOLDEN")
-    with refused("RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN", field="source"):
-        rs.load_golden()
+    write_golden(THREE_QUERIES, "three.yaml"), write_golden(THREE_QUERIES[:1], "one.yaml")
+    monkeypatch.chdir(tmp_path)
+    for name, value in (("RAGSCORE_GOLDEN", ours), ("KEBAB_EVAL_GOLDEN", theirs)):
+        monkeypatch.setenv(name, value) if value is not None else monkeypatch.delenv(name, False)
+    assert len(rs.load_golden().queries) == n
 
 
 def test_golden_hash_knows_content_not_order(write_golden):
@@ -394,11 +393,10 @@ def test_all_six_kinds_of_citation_load_and_write_back(write_run, tmp_path, cita
     )
 
 
-def without_nulls(value):
+def without_nulls(value, without=("path", "start", "end", "span_unit")):  # that stand beside, too
     if isinstance(value, dict):
-        return {
-            key: without_nulls(one) for key, one in value.items() if one is not None and one != {}
-        }
+        known = {key: one for key, one in value.items() if one not in (None, {})}
+        return {key: without_nulls(one) for key, one in known.items() if key not in without}
     return [without_nulls(one) for one in value] if isinstance(value, list) else value
 
 

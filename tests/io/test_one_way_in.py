@@ -1,7 +1,6 @@
 """One way in: data of twenty kinds and more, each loaded by one line, or refused with a remedy."""
 
 import json
-import sys
 from types import SimpleNamespace
 
 import duckdb  # noqa: F401 (a line of the table uses it)
@@ -465,30 +464,6 @@ def test_several_sources_are_joined_and_named(folder):
         load_results(["hits.csv", "run.txt"], run_id="x")
 
 
-def test_ir_datasets_gives_judgements_and_the_texts_of_judged_queries(monkeypatch):
-    rows = [
-        SimpleNamespace(query_id=query, doc_id=doc, relevance=grade)
-        for query, doc, grade in (("1", "a", 2), ("1", "b", 0), ("2", "c", -1))
-    ]
-    texts = [SimpleNamespace(query_id=one, default_text=f"{one}?".strip) for one in "123"]
-    data = SimpleNamespace(
-        has_queries=lambda: True, qrels_iter=lambda: rows, queries_iter=lambda: texts
-    )
-    package = SimpleNamespace(load={"tiny/test": data}.__getitem__)
-    monkeypatch.setitem(sys.modules, "ir_datasets", package)
-    with warned("ir_datasets:tiny/test", 1):
-        golden = load_golden("ir_datasets:tiny/test")
-    assert golden.queries[["query_id", "query"]].values.tolist() == [["1", "1?"], ["2", "2?"]]
-    assert golden.targets[["doc_id", "grade"]].values.tolist() == [["a", 2], ["b", 0]]
-    with refused("ir_datasets", "huge", file="ir_datasets:huge"):
-        load_golden("ir_datasets:huge")
-    with refused("ir_datasets:tiny/test", field="columns"):
-        load_golden("ir_datasets:tiny/test", columns={"doc_id": "x"})
-    monkeypatch.setitem(sys.modules, "ir_datasets", None)  # as where it isn't installed
-    with refused("ir_datasets", file="test"):
-        load_golden("ir_datasets:tiny/test")
-
-
 def test_several_golden_files_become_one_with_the_queries_of_all(folder, tmp_path):
     for name in ("a", "b"):
         load_golden({name: ["d"]}).save(f"{name}.qrels")
@@ -548,3 +523,125 @@ def test_results_and_golden_set_the_other_way_round_are_told_so():
         rs.evaluate(golden, results)
     with refused("Golden", field="source"):
         load_results(golden)
+
+
+# A file's format is told from its content; where it can't be, the candidates are named.
+
+
+@pytest.mark.filterwarnings("ignore:.*not read")
+@pytest.mark.parametrize(
+    "first",
+    [
+        {"query": "?", "hits_top_k": []},
+        {"query": "?", "hits_top_k": [{"chunk_id": "c"}], "answer": None, "elapsed_ms": 1,
+         "error": None},
+        {"query": "?", "mode": "hybrid", "error": "timeout"},
+    ],
+)  # fmt: skip
+def test_a_run_whose_first_record_lacks_its_id_is_told_so(tmp_path, first):
+    file = put(tmp_path, [first, {"query_id": "b", "query": "?", "hits_top_k": []}], "r.jsonl")
+    with refused("text", file=file, line=1, field="query_id"):
+        rs.load_results(file)
+    loaded = rs.load_results(file, strict=False)
+    assert loaded.responses["query_id"].tolist() == ["b"]
+    assert loaded.problems["line"].tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"expected_doc_ids": ["d"]},
+        {"answerable": False},
+        {"must_contain": ["x"]},
+        {"gold_supports": []},
+        {"difficulty": "easy"},
+    ],
+)
+@pytest.mark.parametrize("name", ["golden.jsonl", "golden.yaml"])
+def test_a_golden_file_whose_first_record_lacks_its_id_is_told_so(tmp_path, more, name):
+    rows = [{"query": "?", **more}, {"id": "b", "query": "?", **more}]
+    begin = "- " if name.endswith("yaml") else ""
+    (tmp_path / name).write_text("".join(f"{begin}{json.dumps(row)}\n" for row in rows))
+    with refused(file=name, line=1, field="id"):
+        rs.load_golden(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"query": "?"},
+        {"query": "?", "said": "a"},
+        {"question": "?", "difficulty": "easy"},
+    ],
+)
+def test_records_that_may_be_of_any_tool_fit_no_run(tmp_path, row):
+    with refused(file="rows.jsonl", field="format"):
+        rs.load_results(put(tmp_path, [row], "rows.jsonl"))
+
+
+# Documents of frameworks and responses of search engines: their ids, texts and scores.
+
+
+def langchain(doc, text, **metadata):
+    return SimpleNamespace(id=doc, page_content=text, metadata=metadata)
+
+
+def llama_index(doc, text, score):
+    node = SimpleNamespace(node_id=doc, text=text, metadata={"file": "f"})
+    return SimpleNamespace(node=node, score=score)
+
+
+def haystack(doc, text, score):
+    return SimpleNamespace(id=doc, content=text, meta={"file": "f"}, score=score)
+
+
+VALUES = {
+    "langchain": [langchain("a", "A", page=1), langchain(None, "B", source="b")],
+    "llama_index": [llama_index("a", "A", 0.9), llama_index("b", "B", 0.5)],
+    "haystack": [haystack("a", "A", 0.9), haystack("b", "B", 0.5)],
+    "elasticsearch": {"took": 1, "hits": {"total": {"value": 2}, "hits": [
+        {"_id": "a", "_score": 0.9, "_source": {"text": "A"}},
+        {"_id": "b", "_score": 0.5, "_source": {"text": "B"}}]}},
+    "pinecone": {"namespace": "", "matches": [
+        {"id": "a", "score": 0.9, "metadata": {"text": "A"}},
+        {"id": "b", "score": 0.5, "metadata": {"text": "B"}}]},
+    "qdrant": {"status": "ok", "result": {"points": [
+        {"id": "a", "score": 0.9, "payload": {"text": "A"}},
+        {"id": "b", "score": 0.5, "payload": {"text": "B"}}]}},
+    "weaviate": {"data": {"Get": {"Passage": [
+        {"text": "A", "_additional": {"id": "a", "score": 0.9}},
+        {"text": "B", "_additional": {"id": "b", "score": 0.5}}]}}},
+    "chroma": {"ids": [["a", "b"]], "distances": [[0.1, 0.5]], "documents": [["A", "B"]],
+               "metadatas": [[{"file": "f"}, None]]},
+    "vespa": {"root": {"id": "toplevel", "children": [
+        {"id": "a", "relevance": 0.9, "fields": {"text": "A"}},
+        {"id": "b", "relevance": 0.5, "fields": {"text": "B"}}]}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(VALUES))
+@pytest.mark.parametrize("is_by_run", [False, True])
+def test_hits_of_a_framework_or_an_engine_are_read_in_their_order(name, is_by_run):
+    queries = {"q1": VALUES[name], "q2": []}
+    results = rs.load_results({"sys": queries} if is_by_run else queries)
+    rows = results.hits[["rank", "doc_id", "text"]].to_numpy().tolist()
+    assert rows == [[1, "a", "A"], [2, "b", "B"]]
+    if name != "langchain":
+        assert results.hits["score"].is_monotonic_decreasing
+    assert results.responses["query_id"].tolist() == ["q1", "q2"]
+    assert results.runs["run_id"].tolist() == ["sys" if is_by_run else "run"]
+    assert rs.score(results, rs.load_golden({"q1": ["b"]}), ["mrr"]).loc["q1", "mrr"] == 0.5
+
+
+def test_another_field_names_the_id_where_it_is_said():
+    found = {"q": [langchain("x1", "A", source="guide"), langchain("x2", "B", source="faq")]}
+    results = rs.load_results(found, columns={"doc_id": "hits.metadata.source"})
+    assert results.hits["doc_id"].tolist() == ["guide", "faq"]
+
+
+@pytest.mark.parametrize("path", [None, "hits", "hits.hits._id"])
+def test_the_hits_of_a_response_of_elasticsearch_are_those_inside_its_hits(path):
+    found = [{"_id": "a", "_score": 2.0}, {"_id": "b", "_score": 1.0}]
+    response = {"query": "?", "hits": {"total": {"value": 2}, "hits": found}}
+    results = rs.load_results([response], columns=path and {"doc_id": path})
+    assert results.hits["doc_id"].tolist() == ["a", "b"]

@@ -6,13 +6,12 @@ A run is there when its run-….json is, whole, and of several writers one wins.
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from threading import Barrier
+from threading import Barrier, Lock
 from uuid import uuid4
 
 import pandas as pd
 import pytest
 from conftest import RUN_A
-from object_storage import s3_server
 from stored import assert_same, named_by
 
 import ragscore as rs
@@ -21,13 +20,31 @@ from ragscore.store import tables as run_tables
 from ragscore.store.place import _named
 from tests.messages import ANY, check, refused
 
-pytest.importorskip("s3fs")
+s3fs = pytest.importorskip("s3fs")
 
 
 @pytest.fixture(scope="module")
 def s3():
-    with s3_server() as options:
-        yield options
+    """The storage options of an S3 server on this machine with one bucket, `bucket`.
+
+    As S3 does, it answers one request to a key after the other.
+    """
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(
+        ip_address="127.0.0.1", port=0, verbose=False
+    )
+    server.start()
+    host, port = server.get_host_and_port()
+    app, one_at_a_time = server._server.app, Lock()
+
+    def locked(environ, start_response):
+        with one_at_a_time:
+            return list(app(environ, start_response))
+
+    server._server.app = locked
+    options = {"endpoint_url": f"http://{host}:{port}", "key": "any", "secret": "any"}
+    s3fs.S3FileSystem(**options).makedirs("bucket", exist_ok=True)
+    yield options
+    server.stop()
 
 
 @pytest.fixture(
@@ -56,7 +73,7 @@ def test_a_store_gives_what_was_saved_and_scores_it_wherever_it_lies(pair, anew,
         assert_same(replace(read.load(), runs=results.runs), results)
         same(read.scores()[[*scores]], scores)
     assert store.refresh(golden, collapse="doc") == ["a", "b"]
-    assert len(store.scores(metrics=["mrr"], collapse="doc")) == 6
+    assert len(store.scores(metrics=["mrr"])) == 6
     whole = rs.score(store.load(), golden)
     monkeypatch.setattr(run_tables, "PART_HITS", 2)  # each run is a group
     pd.testing.assert_frame_equal(store.scores(golden), whole, check_exact=True)

@@ -117,11 +117,6 @@ BESIDE = (
 Record = dict[str, Any]
 
 
-def fits_folder(names: frozenset[str]) -> bool:
-    """Tell a run folder without rows, as it is committed, by the names of its files."""
-    return "metrics.json" in names and not names & {"results.jsonl", "run.json"}
-
-
 # Runs
 
 
@@ -286,9 +281,7 @@ def _judgments(case: Level) -> Frames:
     return frames
 
 
-def write_chatbot(
-    results: Results, folder: str | Path, golden: Golden | None = None, text: int | None = 200
-) -> Path:
+def write_chatbot(results: Results, folder: str | Path, text: int | None = 200) -> Path:
     """Write one run as a chatbot's run folder: `results.jsonl`, `config.json` and `metrics.json`.
 
     A run that was loaded from such a folder is written with the same objects again, unknown fields
@@ -304,8 +297,6 @@ def write_chatbot(
         Exactly one run (see `Results.select`).
     folder
         Created if it isn't there.
-    golden
-        Says of which queries an answer is `abstention.hallucinated`: of those to be refused.
     text
         Longer texts of hits are cut to so many characters, as that harness does; None keeps them
         whole.
@@ -332,10 +323,6 @@ def write_chatbot(
     if config and "x_config.json" not in responses:
         of_rows = json.dumps(config, ensure_ascii=False)
         responses = responses.assign(**{"x_config.json": of_rows})
-    if golden is not None and "refused" in responses:
-        is_answered = ~responses["refused"] & responses["query_id"].isin(golden._refusals)
-        is_known = responses["refused"].notna()
-        responses = responses.assign(**{"x_abstention.hallucinated": is_answered.where(is_known)})
     hits = _cut(results.hits, text, folder)
     write_lines(folder / "results.jsonl", _written_cases(responses, hits, results))
     if stated is not None:

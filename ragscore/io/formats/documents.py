@@ -69,8 +69,8 @@ def scores_or_ranks(hits: pd.DataFrame) -> pd.Series:
     n_hits = hits.groupby(["run_id", "query_id"], observed=True, sort=False)["rank"]
     by_rank = n_hits.transform("size") - hits["rank"] + 1.0
     score = hits.reindex(columns=["score"])["score"].astype("float64")
-    share = score.notna().groupby(hits["run_id"], observed=True).transform("mean")
-    is_lacking = (share > 0) & score.isna()
+    has_some = score.notna().groupby(hits["run_id"], observed=True).transform("any")
+    is_lacking = has_some & score.isna()
     refuse_rows(score, is_lacking.to_numpy(), "hits", "a score for all hits of a run, or for none")
     return score.fillna(by_rank)
 

@@ -12,21 +12,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from ragscore.frames.data import DataError, Results, empty, from_records
 from ragscore.io.cells import run_name_of
-from ragscore.io.frames_in import json_value
-from ragscore.io.run_records import Fields
-from ragscore.io.source import Problems, as_id, describe
+from ragscore.io.frames_in import json_records, json_value
+from ragscore.io.run_records import Fields, Frames, Level, Reader, is_stated, listed
+from ragscore.io.source import Problems, describe
 from ragscore.io.values import (
     HEADING_SEPARATOR,
-    READ,
     FieldReader,
     flatten,
     nested_of,
     objects_of,
     plain_values_of,
+    refuse_taken,
 )
 
 WRITE: dict[str, Callable[[Any], Any]] = {
@@ -51,6 +53,7 @@ def placed(frame: pd.DataFrame, fields: Fields) -> dict[str, list[Any]]:
                 values = [None if one is None else write(one) for one in values]
             columns[f"x_{name}"] = values
     own = [name for name in map(str, frame) if name.startswith("x_")]
+    refuse_taken(own, fields, "x_")
     return columns | {name: plain_values_of(frame[name]) for name in own}
 
 
@@ -103,66 +106,66 @@ def json_object(path: Path, allowed: str = "a JSON object") -> dict[str, Any]:
 
 # Metric reports
 
-STATISTICS = {
-    "n": "n", "mean": "mean", "stddev": "std", "min": "min", "max": "max", "p50": "p50",
-    "p95": "p95",
+STATISTICS: Fields = {
+    place: (statistic, "number")
+    for place, statistic in {
+        "n": "n", "mean": "mean", "stddev": "std", "min": "min", "max": "max", "p50": "p50",
+        "p95": "p95", "ci.lower": "low", "ci.upper": "high", "ci.level": "level",
+        "ci.iterations": "iterations",
+    }.items()
 }  # fmt: skip
-"""Name in a report -> a value of `statistic`, named as in `ev.summary` where that has it."""
-INTERVAL = {"lower": "low", "upper": "high", "level": "level", "iterations": "iterations"}
+"""Place in a report -> a value of `statistic`, named as in `ev.summary` where that has it."""
 REPORT = re.compile(r'"metrics"\s*:\s*\[\s*(?:\]|\{[^{}\[\]]*"metric"\s*:)')
-"""What tells an object whose `metrics` are a list of objects with a `metric`."""
+PAIRS_ALLOWED = "a list of [query, value], each query once"
 
 
 def read_report(path: Path, strict: bool) -> Results:
     """Read one run without hits, named after its file.
 
-    `reported` has a row per query and metric, and one per summary statistic (query_id "").
+    `reported` has a row per query and metric, and one per summary statistic (query_id "") with the
+    other fields of the metric.
     """
     problems, run_id = Problems(path, strict), run_name_of(path)
     top = FieldReader(json_object(path, "an object with `metrics`"), "", 1, problems)
     run = {"run_id": run_id, "suite": top.take("text", "dataset_id")}
     run |= {"system": top.take("text", "store_kind")}
-    metrics, left, reported = top.pop("metrics"), dict[str, Any](), list[dict[str, Any]]()
-    for entry in metrics if isinstance(metrics, list) else [None]:
-        fields = FieldReader(entry if isinstance(entry, dict) else {}, "", 1, problems)
-        if (metric := as_id(fields.pop("metric"))) is None or metric in left:
-            problems.reject(entry, None, "metrics", "a list of objects with a `metric`, each once")
-            continue
-        fields.place = f"{metric}."
-        reported += [{"run_id": run_id, "metric": metric} | row for row in _values(fields)]
-        left[metric] = fields.values
-    query_ids = dict.fromkeys(row["query_id"] for row in reported if row["query_id"])
-    responses = [{"run_id": run_id, "query_id": query_id} for query_id in query_ids]
-    unknown = {name: one for name, one in left.items() if one}
-    own = top.values | ({"metrics": unknown} if unknown else {})
-    run |= {"n_queries": len(query_ids)} | flatten(own)
-    return Results(
-        runs=from_records([run], "runs"),
-        responses=from_records(responses, "responses"),
-        reported=from_records(reported, "reported"),
-        problems=problems.frame(run_id),
-    )
+    reader = Reader(_metrics, problems, {"metric": "metric"}, "each metric once")
+    reader.read(json_records(top.pop("metrics"), reader.faults))
+    frames = reader.frames(run_id)
+    told = frames.get("reported", empty("reported"))["query_id"]
+    asked = told[told != RUN_LEVEL].unique()
+    frames["responses"] = pd.DataFrame({"run_id": run_id, "query_id": asked})
+    runs = from_records([run | {"n_queries": len(asked)} | flatten(top.values)], "runs")
+    return Results(runs=runs, **frames, problems=problems.frame(run_id))
 
 
-def _values(fields: FieldReader) -> list[dict[str, Any]]:
-    """Return the values of a metric, summary statistics first."""
-    allowed = "a list of [query, value], each query once"
-    interval = fields.inner(fields.shaped("an object", ("ci",), dict), "ci")
-    stated = {column: fields.take("number", name) for name, column in STATISTICS.items()}
-    stated |= {column: interval.take("number", name) for name, column in INTERVAL.items()}
-    values = dict[str, float | None]()
-    for pair in fields.shaped(allowed, ("per_query",), list):
-        query_id = as_id(pair[0]) if isinstance(pair, list) and len(pair) == 2 else None
-        if query_id is None or query_id in values:
-            fields.reject(pair, "per_query", allowed)
-        else:
-            values[query_id] = READ["number"](
-                pair[1], f"{fields.place}per_query", 1, fields.problems
-            )
-    if interval.values:
-        fields.values["ci"] = interval.values
-    return [
-        {"query_id": RUN_LEVEL, "value": value, "statistic": name}
-        for name, value in stated.items()
-        if value is not None
-    ] + [{"query_id": query_id, "value": value} for query_id, value in values.items()]
+def _metrics(metric: Level) -> Frames:
+    """Return the columns of a batch of metrics: their values per query, and the statistics."""
+    metric.fields["per_query"] = [
+        [_pair(one) for one in pairs] if isinstance(pairs, list) else pairs
+        for pairs in listed(metric.values("per_query"))
+    ]
+    pairs, row, _ = metric.items("per_query", PAIRS_ALLOWED)
+    query_id, value = pairs.take("query", "id"), pairs.take("value", "number")
+    is_good = ~pd.DataFrame({"row": row, "query": query_id}).duplicated() & is_stated(query_id)
+    for at in np.flatnonzero(~is_good):
+        pairs.fault(at, "query", f"found {query_id[at]}", PAIRS_ALLOWED)
+    of_queries = {"query_id": query_id, "value": value}
+    frames: Frames = [
+        ("reported", row[is_good], {n: o.filter(pa.array(is_good)) for n, o in of_queries.items()})
+    ]
+    stated, own = metric.columns(STATISTICS), dict[str, pa.Array]()
+    metric.refuse("ci", "an object or null")
+    metric.extras(own)
+    for statistic, numbers in stated.items():
+        of = np.flatnonzero(is_stated(numbers))
+        told = {name: one.take(pa.array(of)) for name, one in (own | {"value": numbers}).items()}
+        about = {"query_id": RUN_LEVEL, "statistic": statistic}
+        told |= {name: pa.repeat(one, len(of)) for name, one in about.items()}
+        frames.append(("reported", of, told))
+    return frames
+
+
+def _pair(value: Any) -> Any:
+    is_pair = isinstance(value, list) and len(value) == 2
+    return {"query": value[0], "value": value[1]} if is_pair else value

@@ -23,7 +23,7 @@ from ragscore.io.source import (
     describe,
     parsed,
 )
-from ragscore.io.values import READ, leaves
+from ragscore.io.values import READ, grouped, leaves
 
 # Number of an aggregate -> our metric, and which statistic of it the number is. There, means are
 # rounded to four decimals, and every query without expected documents should be refused.
@@ -91,17 +91,20 @@ def read_sqlite(path: Path, strict: bool) -> Results:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as base:
             base.row_factory = sqlite3.Row
             base.text_factory = lambda data: data.decode("utf-8", "replace")
-            runs = base.execute("SELECT * FROM eval_runs ORDER BY created_at, run_id").fetchall()
-            records = base.execute("SELECT * FROM eval_query_results ORDER BY query_id").fetchall()
+            runs, records = (
+                [dict(one) for one in base.execute(f"SELECT * FROM {rows}")]
+                for rows in (
+                    "eval_runs ORDER BY created_at, run_id",
+                    "eval_query_results ORDER BY query_id",
+                )
+            )
     except sqlite3.Error as error:
         raise DataError(
             f"not a readable SQLite file with eval_runs and eval_query_results ({error})", file=path
         ) from error
-    of_run: dict[Any, list[Any]] = {}
-    for record in records:
-        of_run.setdefault(record["run_id"], []).append(record)
     field = "eval_runs.aggregate_json"
-    for row, run in enumerate(map(dict, runs), 1):
+    of_run = grouped([one["run_id"] for one in records], records)
+    for row, run in enumerate(runs, 1):
         own, stored = Problems(path, strict), of_run.pop(run["run_id"], [])
         parts.append(_run(run, row, _stored_rows(stored, own), field, own))
     for run_id, lost in of_run.items():  # they would be lost in silence
@@ -117,7 +120,7 @@ def read_sqlite(path: Path, strict: bool) -> Results:
     return results
 
 
-def _stored_rows(records: list[Any], problems: Problems) -> Iterator[Row]:
+def _stored_rows(records: list[dict[str, Any]], problems: Problems) -> Iterator[Row]:
     """Yield the records of a run; one that is no object is a problem."""
     for line, record in enumerate(records, 1):
         values = parsed(record["result_json"])

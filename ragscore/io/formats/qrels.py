@@ -26,7 +26,7 @@ from ragscore.io.frames_in import Table, record_table
 from ragscore.io.labels import labels_of
 from ragscore.io.run_records import Fields
 from ragscore.io.source import Problems, as_id, as_text, json_rows
-from ragscore.io.values import escape_key, refuse_taken
+from ragscore.io.values import escape_key
 
 JUDGED = {"query_id": "query", "doc_id": "document", "grade": "grade"}
 """Our name of each field of a line -> what messages call it."""
@@ -254,7 +254,6 @@ def write_beir(
     """
     folder = Path(folder)
     judged = graded_documents(golden, level)
-    refuse_taken(golden.queries, BEIR, "queries")
     queries = objects_in(golden.queries, BEIR)
     header = "query-id\tcorpus-id\tscore\n"
     write_fields(folder / "qrels" / f"{split}.tsv", judged, "\t", header)
@@ -298,6 +297,5 @@ def write_qrels_jsonl(golden: Golden, path: str | Path, *, level: str = "doc") -
         for query_id, rows in judged
     }
     relevant = [grades.get(one, {}) for one in golden.queries["query_id"]]
-    refuse_taken(golden.queries, QRELS, "queries")
     queries = golden.queries.assign(relevant_docs=pd.Series(relevant, golden.queries.index))
     return write_lines(path, objects_in(queries, QRELS))

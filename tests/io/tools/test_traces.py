@@ -336,9 +336,10 @@ def test_what_was_read_of_traces_is_counted_by_run_and_told_by_check(tmp_path, c
         "n_empty": 1, "n_documents": 2, "n_without_query": 1, "n_without_calls": 1,
     }  # fmt: skip
     (note,) = found.problems.itertuples()
-    # what is called as a search is comes first; what is within a search is that one
-    assert "3 uses" in note.found and note.found.endswith("web_search (1), calculator (2)")
-    assert note.field == "calls_from" and '{"tool": "web_search"}' in note.allowed
+    # what is called as a search is comes first
+    assert "4 uses" in note.found
+    assert note.found.endswith("inner_search (1), web_search (1), calculator (2)")
+    assert note.field == "calls_from" and '{"tool": "inner_search"}' in note.allowed
     named = rs.load_results(file, calls_from={"tool": "web_search"})
     assert traces(named)["n_calls"].tolist() == [3]
     assert "web_search" not in named.problems["found"].iloc[0]
