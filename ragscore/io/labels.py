@@ -158,7 +158,7 @@ def labels_of(
     if "reference_answer" in found and pd.isna(found["reference_answer"]).all():
         del found["reference_answer"]
     targets, expects = _targets(columns, groups, ids)
-    frames, asked = {"targets": targets.drop(columns="query")}, pd.Series(dtype=np.int64)
+    frames, asked = {"targets": targets.drop(columns=["query", "line"])}, pd.Series(dtype=np.int64)
     if told:
         every = pd.concat(told).sort_values("query", kind="stable")
         every["query_id"] = ids.take(every["query"].to_numpy(np.int64)).to_numpy()
@@ -224,9 +224,9 @@ def _targets(
         found = {"query": query, "query_id": ids.take(query).reset_index(drop=True)}
         found |= {"level": level, "target_id": keys, "alternative": 0, "grade": grade[kept]}
         found |= {"snippet" if level == "text" else role: keys, "line": items.lines[kept]}
-        parts.append(pd.DataFrame(found))
+        parts += [pd.DataFrame(found)] * bool(kept.any())
     if not parts:
-        return empty("targets").assign(query=np.zeros(0, np.int64)), expects
+        return empty("targets").assign(query=np.zeros(0, np.int64), line=0), expects
     targets = _once(pd.concat(parts, ignore_index=True), groups.cells.problems)
     gain = targets["grade"]
     if (is_fraction := np.floor(gain) < gain).any():
@@ -278,7 +278,8 @@ def _once(targets: pd.DataFrame, problems: Problems) -> pd.DataFrame:
             targets["target_id"].rename(LEVELS[level]), differs, "one grade per target",
             f"{target} has the grades {first[at]:g} and {grade:g}",
         )  # fmt: skip
-    return targets[~again].drop(columns="line").reset_index(drop=True)
+        targets = targets[~again].reset_index(drop=True)
+    return targets
 
 
 def _implied(

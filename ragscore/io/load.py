@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from glob import glob, has_magic
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -186,9 +187,9 @@ def _warn_of_expectations(golden: Golden, name: str) -> None:
             f" them: only refusals are judged{unread}"
         )
     stated = targets["target_id"], queries.get("reference_answer", targets["target_id"])
-    if words := [word for column in stated for word in column[column.isin(NOTHING)]]:
+    if words := NOTHING & {*chain.from_iterable(one.unique() for one in stated)}:
         warn(
-            f"{name}: {name_list(map(repr, dict.fromkeys(words)))} among the expected ids and"
+            f"{name}: {name_list(map(repr, sorted(words)))} among the expected ids and"
             " answers; if it says that there is none, make it null"
         )
     is_refused = targets["query_id"].isin(golden._refusals)
@@ -330,7 +331,7 @@ def _runs(
     return loaded
 
 
-NOTHING = ("N/A", "n/a", "None", "none", "NULL", "null", "NaN", "nan")
+NOTHING = {"N/A", "n/a", "None", "none", "NULL", "null", "NaN", "nan"}
 NO_ERROR_WORDS = ("none", "null", "nan", "n/a", "na", "no", "false", "ok")
 
 
