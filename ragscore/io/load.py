@@ -429,10 +429,8 @@ def _choose(source: Any, side: str, format: str | None, columns: Columns | None)
 
 def _renamed(results: Results, run_id: str) -> Results:
     """Return results with another name of their run."""
-    frames = {item.name: getattr(results, item.name) for item in fields(results)}
     renamed = {
         kind: one.assign(run_id=one["run_id"].cat.rename_categories([run_id]))
-        for kind, one in frames.items()
-        if one is not None and "run_id" in one
+        for kind, one in results._of_runs().items()
     }
     return replace(results, **renamed)
