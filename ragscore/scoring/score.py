@@ -1,7 +1,7 @@
 """Score runs against a golden set: one row per run and query, one column per metric."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -12,7 +12,6 @@ from ragscore.frames.data import DataError, Golden, Results, categorical, check_
 from ragscore.frames.errors import name_list, warn
 from ragscore.frames.kinds import FAILED
 from ragscore.frames.schema import MADE_ID
-from ragscore.frames.typing import Values
 from ragscore.frames.verbs import takes
 from ragscore.scoring.ids import join_notes, joined_by
 from ragscore.scoring.level import Level
@@ -187,11 +186,7 @@ def scored(
     found = Scored(pd.DataFrame(), rows, labels, table, level, reading, held, metrics)
     if is_outline:
         return found
-    columns = {label.text: rows.score(label) for label in labels}
-    scores = _with_policies(rows, columns, labels, held)
-    for label in labels:
-        if label.metric.source:
-            label.metric.refuse_outside(scores[label.text], label.text)
+    scores = _scores_of(rows, labels, held)
     notes = [*notes_on_hits(rows, labels)]
     if not is_part:
         notes += found.notes_on(scores)
@@ -286,17 +281,23 @@ def _has(frame: pd.DataFrame, name: str) -> bool:
     return name in frame and bool(frame[name].notna().any())
 
 
-def _with_policies(
-    rows: Rows, columns: Mapping[str, Values], labels: Iterable[Label], policies: Policies
+def scores_later(
+    rows: Rows, metrics: list[str], table: MetricTable, policies: Policies
 ) -> pd.DataFrame:
-    """Apply what missing and extra rows mean, and return the frame of scores."""
+    """Return the scores of more metrics, of rows that were scored before."""
+    labels = labels_of(rows.results, rows.golden, metrics, rows.reading, table)
+    return _scores_of(rows, labels, policies).reset_index()
+
+
+def _scores_of(rows: Rows, labels: Iterable[Label], policies: Policies) -> pd.DataFrame:
+    """Return the frame of scores, by what missing and extra rows mean."""
     absent, extra, empty = rows.state == 2, rows.state == 3, rows.reading.empty
     table: dict[str, Any] = {
         "run_id": categorical(rows.run, rows.results.responses["run_id"].dtype),
         "state": categorical(rows.state, STATE_DTYPE), "level": categorical(rows.used, LEVEL_DTYPE),
     }  # fmt: skip
     for label in labels:
-        family, values = label.metric.family, columns[label.text]
+        family, values = label.metric.family, rows.score(label)
         if family == "ranking" and label.metric.base in empty:
             values = np.where(rows.vacuous, np.where(absent, 0.0, empty[label.metric.base]), values)
         if absent.any() and (policies.missing == "exclude" or family not in ("ranking", "success")):
@@ -304,6 +305,8 @@ def _with_policies(
             values = np.where(absent, lost, values)
         if extra.any() and family != "operations":
             values = np.where(extra, np.nan, values)
+        if label.metric.source:
+            label.metric.refuse_outside(values, label.text)
         table[label.text] = values
     index = pd.Index(rows.query_ids, name="query_id")
     return pd.DataFrame(table).set_axis(index)
