@@ -197,8 +197,6 @@ class Rows:
 
     def has(self, name: str) -> Flags:
         """Flag rows whose response has a value in this column."""
-        if name not in self.results.responses:
-            return np.zeros(self.n, dtype=bool)
         return self.column(name).notna().to_numpy()
 
     def of_query(self, flags: Flags) -> Flags:
@@ -208,7 +206,7 @@ class Rows:
     @cached_property
     def error_words(self) -> Any:
         """The first line of each error."""
-        texts = self.column("error").astype("str").fillna("").str.slice(0, LONGEST_ERROR)
+        texts = self.column("error").fillna("").str.slice(0, LONGEST_ERROR)
         return np.where(texts == "", "the query failed", "the query failed: " + texts)
 
     @cached_property

@@ -96,9 +96,8 @@ class Scored:
                     " throughout): their ranking metrics are 0, as trec_eval's"
                 )
             yield from _gain_notes(golden, self.reading, labels, self.asked)
-        compared = [label.text for label in labels if REFERENCE in label.metric.needs]
-        if compared:
-            yield from _reference_notes(scores[["run_id", compared[0]]].dropna(), self.rows)
+        for label in [one for one in labels if REFERENCE in one.metric.needs][:1]:
+            yield from _reference_notes(scores[["run_id", label.text]].dropna(), self.rows)
 
 
 @takes(Policies)
@@ -237,10 +236,10 @@ def judged_metrics(judgments: pd.DataFrame | None) -> set[str]:
     if judgments is None:
         return set()
     criteria = set(judgments["criterion"].astype("str"))
-    names = criteria & {*CRITERIA} - {"judge_refused"}
-    names |= {one for one in TABLE if one.startswith("nugget_") and "nuggets" in criteria}
-    has_failed = "state" in judgments and judgments["state"].eq(FAILED).any()
-    return names | ({FAILED} if has_failed else set())
+    if "state" in judgments and judgments["state"].eq(FAILED).any():
+        criteria |= {FAILED}
+    nuggets = {one for one in TABLE if one.startswith("nugget_") and "nuggets" in criteria}
+    return nuggets | criteria & {*CRITERIA, FAILED} - {"judge_refused"}
 
 
 def default_labels(results: Results, golden: Golden, reading: Reading) -> list[str]:

@@ -48,8 +48,8 @@ def _query_ids(told: pd.DataFrame, queries: pd.DataFrame) -> pd.Series:
     named = place.map(pd.Series(at.index, index=at.to_numpy()))
     is_made = own.str.fullmatch(MADE_ID) | own.eq(place).fillna(False)
     # the same text elsewhere in these conversations is another query
-    is_other = is_made & own.map(of_golden).ne(place).fillna(False)
-    is_other &= told["conversation"].isin(queries["conversation"].dropna())
+    is_there = told["conversation"].isin(queries["conversation"].dropna())
+    is_other = is_made & is_there & own.map(of_golden).ne(place).fillna(False)
     found = named.fillna(place.where(is_other))
     return found.where(is_made | ~is_among(own, queries["query_id"])).fillna(own)
 
