@@ -147,7 +147,8 @@ def score(
     """
     check_inputs(results, golden)
     results, golden = with_turns(results, golden)
-    found = scored(results, golden, metrics, rule=rule, profile=profile, **policies)
+    given = Policies.of(policies, find_reading(profile).policies)
+    found = scored(results, golden, metrics, rule=rule, profile=profile, policies=given)
     for note in found.notes:
         warn(note)
     return found.scores

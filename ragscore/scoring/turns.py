@@ -57,8 +57,8 @@ def _query_ids(told: pd.DataFrame, queries: pd.DataFrame) -> pd.Series:
 def _by_text(results: Results, queries: pd.DataFrame) -> Results:
     """Return results in which ids made of texts give way to those of queries with these texts."""
     own = results.responses["query_id"]
-    lost = own[~is_among(own, queries["query_id"])]
-    lost = lost[lost.str.fullmatch(MADE_ID).to_numpy(bool)].unique()
+    others = own[~is_among(own, queries["query_id"])]
+    lost = others[others.str.fullmatch(MADE_ID).to_numpy(bool)].unique()
     if not len(lost):
         return results
     made = ids_made(queries["query"], hash_query)
