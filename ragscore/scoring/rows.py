@@ -112,11 +112,9 @@ class Rows:
     @cached_property
     def hits(self) -> pd.DataFrame:
         """All hits, their queries as codes, which rules read many times faster than texts."""
-        hits = self.results.hits
-        query = categorical(
-            small_lookup(hits["query_id"], self.queries), pd.CategoricalDtype(self.queries)
-        )
-        return hits.assign(query_id=query)
+        codes = small_lookup(self.results.hits["query_id"], self.queries)
+        query = categorical(codes, pd.CategoricalDtype(self.queries))
+        return self.results.hits.assign(query_id=query)
 
     @cached_property
     def row_of_hit(self) -> Codes:

@@ -254,8 +254,10 @@ def default_labels(results: Results, golden: Golden, reading: Reading) -> list[s
     has_calls = "call" in results.hits and bool((results.hits["call"].dropna() > 1).any())
     has_reference = _has(queries, "reference_answer") or "accepted_answer" in checks
     tells_refusals = has_answers or _has(responses, "refused")
-    judged = judged_metrics(results.judgments)
-    few = [one for one in judged if not one.startswith("nugget_") or one in NUGGETS]
+    judged = [
+        one for one in judged_metrics(results.judgments)
+        if not one.startswith("nugget_") or one in NUGGETS
+    ]  # fmt: skip
     kinds = {
         "hit@1 hit@5 recall@5 recall@10 mrr@10 ndcg@10": ranked,
         "recall_all@10": ranked and len(golden.support_groups) > 0,
@@ -266,7 +268,7 @@ def default_labels(results: Results, golden: Golden, reading: Reading) -> list[s
         "exact_match token_f1": has_answers and has_reference,
         "citation_coverage citation_precision citation_recall":
             has_answers and len(results.citations) > 0,
-        " ".join(TABLE.labels(few)): True,
+        " ".join(TABLE.labels(judged)): True,
         "refusal_correct answered_unanswerable": refuses and tells_refusals,
         "false_refusal": bool(queries["answerable"].eq(True).any()) and tells_refusals,
         "failed": True,
