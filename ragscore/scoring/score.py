@@ -143,7 +143,8 @@ def score(
     -----
     UserWarning
         Golden queries without a row or a label; queries without a target at the match level; ids
-        that don't join; hits whose text is cut; queries of which no target is relevant.
+        that don't join; hits whose text is cut; queries of which no target is relevant; runs whose
+        answers all are the references.
     """
     check_inputs(results, golden)
     results, golden = with_turns(results, golden)
