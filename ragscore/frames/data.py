@@ -326,7 +326,6 @@ class Results(ResultsVerbs):
         return cls(**frames)
 
     def __repr__(self) -> str:
-        n_failed = int(self.responses["error"].notna().sum())
         calls, reported = (
             pd.DataFrame() if one is None else one for one in (self.calls, self.reported)
         )
@@ -335,7 +334,7 @@ class Results(ResultsVerbs):
         more = "".join(f", {plural(n, noun)}" for noun, n in counts.items() if n)
         return visible(
             f"Results: {plural(len(self.runs), 'run')}, {plural(len(self.responses), 'response')}"
-            f" ({n_failed} failed), {plural(len(self.hits), 'hit')},"
+            f" ({int(self.responses['error'].count())} failed), {plural(len(self.hits), 'hit')},"
             f" {plural(len(self.citations), 'citation')}{more}"
             f"{_mapping_text(self.mapping)}"
         )

@@ -153,6 +153,8 @@ def changes_of(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
 
 def counted(changes: pd.DataFrame, n: int) -> str:
     """Return the changes in one line: `6 of 10 queries relabelled, 1 added`."""
-    counts = changes["change"].value_counts(sort=False)
-    listed = ", ".join(f"{number} {change}" for change, number in counts.items())
+    listed = ", ".join(
+        f"{number} {change}"
+        for change, number in changes["change"].value_counts(sort=False).items()
+    )
     return listed.replace(" ", f" of {n} queries ", 1) or f"no change of {n} queries"

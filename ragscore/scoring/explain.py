@@ -62,9 +62,8 @@ def states_of(rows: Rows, label: Label, place: Codes, is_nan: Flags) -> tuple[Co
     `place` is the row of each of them.
     """
     nothing = label.metric.nan_when if label.metric.family == "own" else "nothing to measure"
-    codes = np.where(is_nan, NOT_APPLICABLE, SCORED)
-    reasons, is_open = np.full(len(is_nan), "", dtype=object), is_nan.copy()
-    reasons[is_nan] = nothing
+    codes, is_open = np.where(is_nan, NOT_APPLICABLE, SCORED), is_nan.copy()
+    reasons = np.where(is_nan, nothing, "").astype(object)
     if not is_nan.any():
         return codes, reasons
     for flags, state, reason in _causes(rows, label):  # the first that holds counts
@@ -131,6 +130,6 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
 def _judged_causes(rows: Rows, judged: pd.DataFrame) -> Iterator[Cause]:
     """Give the causes that lie in the judgments of a criterion."""
     n, n_failed = (rows.count(one["row"].to_numpy()) for one in (judged, judged[judged["failed"]]))
-    texts = pd.Series(n_failed).astype("str") + " of " + pd.Series(n).astype("str")
-    yield n_failed > 0, JUDGE_FAILED, (texts + " judgments failed").to_numpy()
+    texts = [f"{some} of {every} judgments failed" for some, every in zip(n_failed, n, strict=True)]
+    yield n_failed > 0, JUDGE_FAILED, np.array(texts)
     yield n > 0, NOT_APPLICABLE, "the judge found nothing to measure"

@@ -86,8 +86,10 @@ class Level:
                 f"{n_without} of {n_all} queries with targets have none at the match level ({name})"
                 f" and are in no retrieval mean{way_on}"
             )
-        irrelevant = tuple(at for at in why if judges_irrelevant(targets_at(golden, at)))
-        return cls(name, left_out, joinable or ("doc",), fallback, irrelevant, warning)
+        return cls(
+            name, left_out, joinable or ("doc",), fallback, warning=warning,
+            irrelevant=tuple(at for at in why if judges_irrelevant(targets_at(golden, at))),
+        )  # fmt: skip
 
     @property
     def used(self) -> tuple[str, ...]:

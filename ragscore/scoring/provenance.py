@@ -58,13 +58,17 @@ def provenance_of(
     of = golden._once("parts", lambda: query_parts(golden))
     # of all that affects scores, whatever the order of queries
     content = short_hash("\n".join(sorted(of.index + " " + of["text"] + " " + of["labels"])))
-    # the formula's version of each metric; of your own, a hash of it
-    known = [table.describe(name) for name in columns if not table.is_own(name)]
     measured = {
         "golden": f"{len(golden.queries)} queries, content {content}",
         "rule": f"{level}: {rule_name(rows.rule, level)}",
         "policies": asdict(policies) | ({"profile": profile} if profile else {}),
-        "metric_versions": {one.name: one.source or one.version for one in known},
+        # the formula's version of each metric; of your own, a hash of it
+        "metric_versions": {
+            one.name: one.source or one.version
+            for name in columns
+            if not table.is_own(name)
+            for one in [table.describe(name)]
+        },
     }
     return {run: measured | own for run, own in recorded_parts(rows.results, level).items()}
 

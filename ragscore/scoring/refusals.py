@@ -71,10 +71,14 @@ def unstated(responses: pd.DataFrame) -> pd.Series:
 
 def in_words(answers: pd.Series, phrases: Iterable[str] | None = None) -> pd.Series:
     """Flag answers with one of the phrases in their first `READ_CHARS` characters."""
-    listed = pd.Series(listed_phrases() if phrases is None else list(phrases))
-    pattern = "|".join(map(re.escape, _plain(listed).str.strip()))
+    pattern = _pattern(listed_phrases() if phrases is None else tuple(phrases))
     texts = _plain(answers.str.strip().str.slice(0, READ_CHARS))
     return texts.str.contains(pattern).astype("boolean")
+
+
+@cache
+def _pattern(phrases: tuple[str, ...]) -> str:
+    return "|".join(map(re.escape, _plain(pd.Series(phrases)).str.strip()))
 
 
 def _plain(texts: pd.Series) -> pd.Series:

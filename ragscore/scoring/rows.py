@@ -112,11 +112,9 @@ class Rows:
     @cached_property
     def hits(self) -> pd.DataFrame:
         """All hits, their queries as codes, which rules read many times faster than texts."""
-        hits = self.results.hits
-        query = categorical(
-            small_lookup(hits["query_id"], self.queries), pd.CategoricalDtype(self.queries)
-        )
-        return hits.assign(query_id=query)
+        codes = small_lookup(self.results.hits["query_id"], self.queries)
+        query = categorical(codes, pd.CategoricalDtype(self.queries))
+        return self.results.hits.assign(query_id=query)
 
     @cached_property
     def row_of_hit(self) -> Codes:
@@ -197,8 +195,6 @@ class Rows:
 
     def has(self, name: str) -> Flags:
         """Flag rows whose response has a value in this column."""
-        if name not in self.results.responses:
-            return np.zeros(self.n, dtype=bool)
         return self.column(name).notna().to_numpy()
 
     def of_query(self, flags: Flags) -> Flags:
@@ -208,7 +204,7 @@ class Rows:
     @cached_property
     def error_words(self) -> Any:
         """The first line of each error."""
-        texts = self.column("error").astype("str").fillna("").str.slice(0, LONGEST_ERROR)
+        texts = self.column("error").fillna("").str.slice(0, LONGEST_ERROR)
         return np.where(texts == "", "the query failed", "the query failed: " + texts)
 
     @cached_property

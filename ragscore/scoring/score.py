@@ -96,9 +96,8 @@ class Scored:
                     " throughout): their ranking metrics are 0, as trec_eval's"
                 )
             yield from _gain_notes(golden, self.reading, labels, self.asked)
-        compared = [label.text for label in labels if REFERENCE in label.metric.needs]
-        if compared:
-            yield from _reference_notes(scores[["run_id", compared[0]]].dropna(), self.rows)
+        for label in [one for one in labels if REFERENCE in one.metric.needs][:1]:
+            yield from _reference_notes(scores[["run_id", label.text]].dropna(), self.rows)
 
 
 @takes(Policies)
@@ -144,11 +143,13 @@ def score(
     -----
     UserWarning
         Golden queries without a row or a label; queries without a target at the match level; ids
-        that don't join; hits whose text is cut; queries of which no target is relevant.
+        that don't join; hits whose text is cut; queries of which no target is relevant; runs whose
+        answers all are the references.
     """
     check_inputs(results, golden)
     results, golden = with_turns(results, golden)
-    found = scored(results, golden, metrics, rule=rule, profile=profile, **policies)
+    given = Policies.of(policies, find_reading(profile).policies)
+    found = scored(results, golden, metrics, rule=rule, profile=profile, policies=given)
     for note in found.notes:
         warn(note)
     return found.scores
@@ -237,10 +238,10 @@ def judged_metrics(judgments: pd.DataFrame | None) -> set[str]:
     if judgments is None:
         return set()
     criteria = set(judgments["criterion"].astype("str"))
-    names = criteria & {*CRITERIA} - {"judge_refused"}
-    names |= {one for one in TABLE if one.startswith("nugget_") and "nuggets" in criteria}
-    has_failed = "state" in judgments and judgments["state"].eq(FAILED).any()
-    return names | ({FAILED} if has_failed else set())
+    if "state" in judgments and judgments["state"].eq(FAILED).any():
+        criteria |= {FAILED}
+    nuggets = {one for one in TABLE if one.startswith("nugget_") and "nuggets" in criteria}
+    return nuggets | criteria & {*CRITERIA, FAILED} - {"judge_refused"}
 
 
 def default_labels(results: Results, golden: Golden, reading: Reading) -> list[str]:
@@ -254,8 +255,10 @@ def default_labels(results: Results, golden: Golden, reading: Reading) -> list[s
     has_calls = "call" in results.hits and bool((results.hits["call"].dropna() > 1).any())
     has_reference = _has(queries, "reference_answer") or "accepted_answer" in checks
     tells_refusals = has_answers or _has(responses, "refused")
-    judged = judged_metrics(results.judgments)
-    few = [one for one in judged if not one.startswith("nugget_") or one in NUGGETS]
+    judged = [
+        one for one in judged_metrics(results.judgments)
+        if not one.startswith("nugget_") or one in NUGGETS
+    ]  # fmt: skip
     kinds = {
         "hit@1 hit@5 recall@5 recall@10 mrr@10 ndcg@10": ranked,
         "recall_all@10": ranked and len(golden.support_groups) > 0,
@@ -266,7 +269,7 @@ def default_labels(results: Results, golden: Golden, reading: Reading) -> list[s
         "exact_match token_f1": has_answers and has_reference,
         "citation_coverage citation_precision citation_recall":
             has_answers and len(results.citations) > 0,
-        " ".join(TABLE.labels(few)): True,
+        " ".join(TABLE.labels(judged)): True,
         "refusal_correct answered_unanswerable": refuses and tells_refusals,
         "false_refusal": bool(queries["answerable"].eq(True).any()) and tells_refusals,
         "failed": True,

@@ -46,8 +46,10 @@ def stored_values(results: Results) -> pd.DataFrame:
     judged = judged.assign(metric=judged["criterion"])[is_whole.to_numpy(bool)]
     told = reported[reported["query_id"].ne("").to_numpy(bool)].astype(dtypes)
     judged = judged[names].astype(dtypes)
-    is_told = pd.MultiIndex.from_frame(judged[keys]).isin(pd.MultiIndex.from_frame(told[keys]))
-    return pd.concat([told, judged[~is_told]], ignore_index=True)
+    if len(told):
+        cells, of_told = (pd.MultiIndex.from_frame(one[keys]) for one in (judged, told))
+        judged = judged[~cells.isin(of_told)]
+    return pd.concat([told, judged], ignore_index=True)
 
 
 def stored_columns(results: Results) -> tuple[pd.DataFrame, list[Metric]]:

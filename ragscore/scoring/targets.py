@@ -106,7 +106,7 @@ def stated_gains(targets: pd.DataFrame) -> Gain | None:
         return None
     pairs = targets[["grade", "gain"]].drop_duplicates().sort_values("grade")
     if pairs["grade"].duplicated().any() or pairs["gain"].isna().any():
-        found = {grade: one["gain"].tolist() for grade, one in pairs.groupby("grade")}
+        found = pairs.groupby("grade")["gain"].agg(list).to_dict()
         raise DataError(
             f"grades and their gains are {found}",
             field="golden.targets.gain",

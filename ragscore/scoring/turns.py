@@ -48,8 +48,8 @@ def _query_ids(told: pd.DataFrame, queries: pd.DataFrame) -> pd.Series:
     named = place.map(pd.Series(at.index, index=at.to_numpy()))
     is_made = own.str.fullmatch(MADE_ID) | own.eq(place).fillna(False)
     # the same text elsewhere in these conversations is another query
-    is_other = is_made & own.map(of_golden).ne(place).fillna(False)
-    is_other &= told["conversation"].isin(queries["conversation"].dropna())
+    is_there = told["conversation"].isin(queries["conversation"].dropna())
+    is_other = is_made & is_there & own.map(of_golden).ne(place).fillna(False)
     found = named.fillna(place.where(is_other))
     return found.where(is_made | ~is_among(own, queries["query_id"])).fillna(own)
 
@@ -57,8 +57,8 @@ def _query_ids(told: pd.DataFrame, queries: pd.DataFrame) -> pd.Series:
 def _by_text(results: Results, queries: pd.DataFrame) -> Results:
     """Return results in which ids made of texts give way to those of queries with these texts."""
     own = results.responses["query_id"]
-    lost = own[~is_among(own, queries["query_id"])]
-    lost = lost[lost.str.fullmatch(MADE_ID).to_numpy(bool)].unique()
+    others = own[~is_among(own, queries["query_id"])]
+    lost = others[others.str.fullmatch(MADE_ID).to_numpy(bool)].unique()
     if not len(lost):
         return results
     made = ids_made(queries["query"], hash_query)

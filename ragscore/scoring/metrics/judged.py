@@ -49,21 +49,23 @@ def measured(rows: Any, name: str) -> Values:
     A pass over the parts of an answer in which a judgment failed has no value.
     """
     judged = rows.verdicts[rows.verdicts["criterion"].eq(name).to_numpy()]
+    if not len(judged):
+        return np.full(rows.n, np.nan)
     if PARTS.get(name) == "claims" and not np.isnan(rows.reading.no_claims):
         is_silent = judged["verdict"].eq(NO_CLAIMS)
         judged = judged.assign(value=judged["value"].mask(is_silent, rows.reading.no_claims))
     is_whole = judged["item"].eq("").to_numpy()
-    stored = judged[is_whole & ~judged["failed"]].groupby(_PASS, dropna=False)["value"].mean()
-    parts = judged[~is_whole & (name in PARTS)]
-    if parts["failed"].any():
+    values = judged[is_whole & ~judged["failed"]].groupby(_PASS, dropna=False)["value"].mean()
+    if name in PARTS and not is_whole.all():
+        parts = judged[~is_whole]
         parts = parts[~parts.groupby(_PASS, dropna=False)["failed"].transform("any")]
-    parts = parts.dropna(subset="value")
-    if PARTS.get(name) == "chunks":
-        parts = parts.assign(rank=ranks(rows, parts)).sort_values(["rank", "item", "value"])
-    of_pass = parts.groupby(_PASS, dropna=False)["value"]
-    computed = of_pass.agg(average_precision) if PARTS.get(name) == "chunks" else of_pass.mean()
-    values = pd.concat([stored, computed[~computed.index.isin(stored.index)]]).groupby("row").mean()
-    return values.reindex(range(rows.n)).to_numpy("float64")
+        parts, is_ranked = parts.dropna(subset="value"), PARTS[name] == "chunks"
+        if is_ranked:
+            parts = parts.assign(rank=ranks(rows, parts)).sort_values(["rank", "item", "value"])
+        of_pass = parts.groupby(_PASS, dropna=False)["value"]
+        computed = of_pass.agg(average_precision) if is_ranked else of_pass.mean()
+        values = pd.concat([values, computed[~computed.index.isin(values.index)]])
+    return values.groupby("row").mean().reindex(range(rows.n)).to_numpy("float64")
 
 
 def average_precision(values: pd.Series) -> float:
