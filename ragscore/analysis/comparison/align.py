@@ -73,8 +73,8 @@ def query_matrix(scores: pd.DataFrame, metric: str, runs: list[str] | None = Non
         index=aligned.query_ids,
         columns=pd.Index(aligned.run_ids, name="run_id"),
     )
-    query_ids = scores.get("query_id", scores.index)
-    shown = pd.Index(query_ids.unique(), name="query_id")  # as the scores have them
+    # in the order of the scores
+    shown = pd.Index(scores.get("query_id", scores.index).unique(), name="query_id")
     return table.reindex(shown[shown.isin(table.index)])
 
 
