@@ -246,8 +246,11 @@ def choose_format(
         fitting = named if named and is_torn else [table] * bool(is_table)
     if len(fitting) == 1:
         return fitting[0]
-    allowed = f"pass format=, one of {', '.join(by_name)}"
-    allowed = "its records, by yaml.safe_load(text)" if seen.kind == "yaml" else allowed
+    allowed = (
+        "its records, by yaml.safe_load(text)"
+        if seen.kind == "yaml"
+        else f"pass format=, one of {', '.join(by_name)}"
+    )
     if fitting:
         found = f"fits {len(fitting)} formats: {', '.join(one.name for one in fitting)}"
     elif lines:

@@ -108,9 +108,10 @@ EMPTY: tuple[Any, ...] = ([], {}, "[]")
 def frame_table(frame: pd.DataFrame, name: str = "frame", kind: str = "frame") -> Table:
     """Return a pandas frame as a table; names of its index are columns like others."""
     if frame.columns.has_duplicates or isinstance(frame.columns, pd.MultiIndex):
-        allowed = "one level of names, each there once; names=[...] of pd.read_csv without a header"
-        found = excerpt(", ".join(map(str, frame.columns)))
-        raise DataError(found, file=name, field="columns", allowed=allowed)
+        raise DataError(
+            excerpt(", ".join(map(str, frame.columns))), file=name, field="columns", allowed="one"
+            " level of names, each there once; names=[...] of pd.read_csv without a header",
+        )  # fmt: skip
     named = [one for one in frame.index.names if one is not None and one not in frame.columns]
     frame = frame.reset_index(drop=not named or len(named) < frame.index.nlevels)
     hidden = [one for one in frame.columns if str(one).startswith("__index_level_")]
@@ -229,8 +230,9 @@ def record_table(
     lines = lines or [*range(1, len(records) + 1)]
     for record, line in zip(records, lines, strict=True):
         if not isinstance(record, Mapping):
-            found = f"found {type(record).__name__}"
-            raise DataError(found, file=name, line=line, allowed="a dict a row")
+            raise DataError(
+                f"found {type(record).__name__}", file=name, line=line, allowed="a dict a row"
+            )
     names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, records))))
     columns = {
         str(key): _column([*map(methodcaller("get", key), records)], str(key), name, lines)
@@ -301,16 +303,18 @@ def table_of(
 def _of_dict(source: Mapping[Any, Any], name: str, columns: Columns | None, side: str) -> Table:
     """Return a dict as a table: columns, an object that holds records, or queries."""
     is_named = names_query(map(str, [*source][:99])) or {*(columns or {}).values()} & source.keys()
-    are_lists = all(isinstance(one, (list, tuple)) for one in source.values())
-    if is_named and are_lists and len(source) > 1:
+    if is_named and len(source) > 1 and {*map(type, source.values())} <= {list, tuple}:
         raise DataError(f"columns: {name_list(source)}", file=name, allowed="pd.DataFrame(data)")
-    lists = [one for one in source.values() if isinstance(one, list) and one]
-    objects = [one for one in lists if all(isinstance(item, dict) for item in one)]
     asked = {str((columns or {}).get(role)).partition(".")[0] for role in ("query_id", "query")}
-    known = [one for one in objects if asked & one[0].keys() or is_record(one[0], side)]
+    known = [
+        one for one in source.values()
+        if isinstance(one, list) and one and all(isinstance(item, dict) for item in one)
+        and (asked & one[0].keys() or is_record(one[0], side))
+    ]  # fmt: skip
     if len(known) == 1:  # records under one key, beside means or a config
         return record_table(known[0], name, "json")
-    if len(known) > 1 and any(isinstance(one, list) for one in known[0][0].values()):
+    first = known[0][0] if known else {}
+    if names_query(first.keys() - {"id"}) and any(isinstance(o, list) for o in first.values()):
         raise DataError(
             f"records under each of {name_list(source)}", file=name, allowed="one list of them:"
             ' [{"run_id": key} | row for key, rows in data.items() for row in rows]',
@@ -346,8 +350,9 @@ def _of_queries(source: Mapping[Any, Any], name: str, side: str) -> Table:
         listed = value if type(value) in (list, dict) else plain_cell(value)
         is_id = are_ids and isinstance(value, str) and kind_of(value) != "long"
         if not (isinstance(listed, (list, dict)) or is_id or (is_golden and value is None)):
-            found = f"found {describe(value)} for {query_id!r}"
-            raise DataError(found, file=name, allowed=_SHAPES[side])
+            raise DataError(
+                f"found {describe(value)} for {query_id!r}", file=name, allowed=_SHAPES[side]
+            )
         rows.append((run_id, query_id, listed))
     scores = [one.values() for _, _, one in rows if isinstance(one, dict)]
     are_ranks = not is_golden and all([*one] == [*range(1, len(one) + 1)] for one in scores)

@@ -100,11 +100,9 @@ def _ask_for_grades(table: Table, roles: Columns, own: Iterable[pd.Series]) -> N
         are_words = bool(words.isin(_GRADES).all())
         is_grade = are_words or {*map(kind_of, words.unique())} <= {"number", "flag", "fraction"}
         if is_named or (is_grade and words.groupby(asked, sort=False).nunique().gt(1).any()):
-            told = f"{name} holds {name_list(column.dropna().unique())}"
-            doubtful.append((not are_words, words.nunique(), name, told))
-    if doubtful:
-        doubtful.sort()  # words for grades first, then the fewest values
-        held = "; ".join(told for *_, told in doubtful[:3])
+            doubtful.append((not are_words, words.nunique(), name, column.dropna().unique()))
+    if doubtful := sorted(doubtful, key=lambda one: one[:2])[:3]:  # grades are words, or few
+        held = "; ".join(f"{name} holds {name_list(values)}" for *_, name, values in doubtful)
         raise DataError(
             f"no column is taken for grades, so every id would be relevant; {held}",
             file=table.name, field="columns", columns={"grade": doubtful[0][2]},

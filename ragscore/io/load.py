@@ -170,19 +170,17 @@ def _warn_of_expectations(golden: Golden, name: str) -> None:
     """Warn of queries that expect nothing, and of those whose labels contradict each other."""
     checks, queries, targets = golden.checks, golden.queries, golden.targets
     retrieval = checks.loc[checks["kind"].isin(["expected_empty", "forbidden_source_key"])]
-    judged = targets.loc[targets["level"].ne("predicate"), "query_id"]  # a 0 is a label, too
-    unlabelled = {*queries.loc[queries["answerable"].isna(), "query_id"]}
-    unlabelled -= {*retrieval["query_id"], *judged}
+    unlabelled = {*queries.loc[queries["answerable"].isna(), "query_id"]} - {*retrieval["query_id"]}
     own = [str(one)[2:].removesuffix(".json") for one in queries if str(one).startswith("x_")]
-    is_unread = own and not (len(targets) or len(checks) or "reference_answer" in queries)
-    unread = f" (columns without a role: {name_list(own)})" if is_unread else ""
+    is_told = len(targets) or len(checks) or "reference_answer" in queries
+    unread = "" if is_told or not own else f" (columns without a role: {name_list(own)})"
     if unlabelled:
         warn(
             f"{name}: {len(unlabelled)} of {len(queries)} queries carry no expectation and"
             f" are unlabelled{unread}; absent_docs='refuse' reads them as should-refuse"
         )
     n_answerable = int(queries["answerable"].eq(True).sum())
-    if n_answerable and is_unread:
+    if n_answerable and unread:
         warn(
             f"{name}: {plural(n_answerable, 'query')} to be answered, and nothing says what answers"
             f" them: only refusals are judged{unread}"
