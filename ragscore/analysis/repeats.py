@@ -203,7 +203,7 @@ def _of_first(ev: Any, names: pd.Series) -> Results:
 
 def average_names(runs: pd.DataFrame, run_ids: pd.Series) -> pd.Series:
     """Return what each run is called once repeats are averaged: its system, or itself."""
-    repeats = runs.dropna(subset=["system", "repeat"]) if {"system", "repeat"} <= {*runs} else ()
+    repeats = runs.reindex(columns=["run_id", "system", "repeat"]).dropna()
     if not len(repeats):
         return run_ids
     systems = _systems_of(repeats, run_ids.unique())

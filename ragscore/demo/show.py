@@ -66,15 +66,14 @@ ndcg@10: 1 if all expected documents come first.
 passed: what a query expects is found and answered, or it is rightly refused.
 """)
     cmp = ev.compare(*PAIR)
-    deltas = cmp._shown()[0].query("metric in @cmp._primary")
+    deltas = cmp._shown[0].query("metric in @cmp._primary")
     deltas = deltas.filter(regex="^metric$|^delta|^candidate is$")
     changed, counts = cmp.changed(), cmp.counts
     slices = cmp.slices("difficulty", "hit@5").table[["difficulty", "n", "delta", "low", "high"]]
     gone = changed[changed["outcome"] == "regression"]
     report(f"""\
 Is {PAIR[1]} better than {PAIR[0]}?
-Asked about these two: {cmp.overall}.
-Picked out of all {cmp._n_runs} runs: {cmp._among or cmp.overall}.
+Asked about these two: {cmp.overall}{cmp._among}.
 
 {Table(deltas).to_text(WIDTH)}
 

@@ -155,7 +155,7 @@ def clusters_text(
     """
     shared, is_talk = query_clusters(golden, query_ids, cluster), cluster == "conversation"
     if shared is not None and golden is not None and cluster == "group":
-        is_talk = "conversation" in golden.queries and golden.queries["conversation"].notna().any()
+        is_talk = bool(golden.queries.reindex(columns=["conversation"]).notna().any(axis=None))
     if shared is None or (talks and not is_talk):
         return ""
     n, of = len(set(shared[shared >= 0])), int((shared >= 0).sum())
