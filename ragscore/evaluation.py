@@ -1103,7 +1103,7 @@ class Evaluation(EvaluationVerbs, Display):
 
         golden = self.golden
         sizes = self.scores.groupby(["run_id", "state"], observed=True).size()
-        counted = sorted((str(run), str(own), n) for (run, own), n in sizes.items())
+        counted = sorted((*map(str, key), n) for key, n in zip(sizes.index, sizes, strict=True))
         told = {
             text: [f"{run} {n}" for run, own, n in counted if own == state]
             for state, text in (_STATES | {"missing": _MISSING[self._policies.missing]}).items()

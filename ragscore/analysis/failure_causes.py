@@ -88,19 +88,15 @@ class Failures(FramesResult):
         DataError
             No such run; several pairs and none named.
         """
-        first, second = self._pair(baseline, candidate)
-        rows = self.per_query[self.per_query["run_id"].isin([first, second])]
-        causes = rows.pivot(index="query_id", columns="run_id", values="cause")[[first, second]]
-        causes = causes.reindex(rows["query_id"].unique()).fillna("missing")
-        return causes.set_axis(["baseline", "candidate"], axis=1).reset_index()
-
-    def _pair(self, baseline: str | None, candidate: str | None) -> tuple[str, str]:
-        """Return two runs, by default the only two."""
         known = [str(run_id) for run_id in self.per_query["run_id"].unique()]
         if baseline is None and candidate is None and len(known) == 2:
             baseline, candidate = known
-        check_known((baseline, candidate), known, "run", "run", "there are")
-        return str(baseline), str(candidate)
+        pair = [baseline, candidate]
+        check_known(pair, known, "run", "run", "there are")
+        rows = self.per_query[self.per_query["run_id"].isin(pair)]
+        causes = rows.pivot(index="query_id", columns="run_id", values="cause")[pair]
+        causes = causes.reindex(rows["query_id"].unique()).fillna("missing")
+        return causes.set_axis(["baseline", "candidate"], axis=1).reset_index()
 
     def transitions(
         self, baseline: str | None = None, candidate: str | None = None

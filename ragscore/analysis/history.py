@@ -128,11 +128,11 @@ def read_history(
             provenance[run_id] = reported_provenance(
                 {str(name): one for name, one in run.items()}, metric
             )
-            continue
-        provenance[run_id] = ({VALUES: COMPUTED} if is_foreign.any() else {}) | provenance_of(
-            scorings.get(run_id, {}), metric, chunker=run["chunker_version"],
-            golden=run["golden_hash"], judges=judges.get(run_id),
-        )  # fmt: skip
+        else:
+            provenance[run_id] = ({VALUES: COMPUTED} if is_foreign.any() else {}) | provenance_of(
+                scorings.get(run_id, {}), metric, chunker=run["chunker_version"],
+                golden=run["golden_hash"], judges=judges.get(run_id),
+            )  # fmt: skip
     runs = runs.assign(group=_repeat_groups(runs, provenance, repeats))
     return History(metric, means, runs, provenance, declared)
 

@@ -213,9 +213,9 @@ def leaderboard(
     pairs, level = pd.DataFrame(columns=PAIRS), ALPHA
     if asked:
         pairs, level = _pairs_of(aligned.only(asked), base, groups)
-    marks = _marks(table, pairs) if base is None else None
-    table = table.assign(n_expected=expected, mark=marks).reindex(columns=COLUMNS)
-    table = table.astype({**dict.fromkeys(["rank", "n", "n_expected"], "Int64"), "mark": "str"})
+    marks = _marks(table, pairs) if base is None else [None] * len(table)
+    table = table.assign(n_expected=expected, mark=pd.array(marks, dtype="str"))
+    table = table[COLUMNS].astype(dict.fromkeys(["rank", "n", "n_expected"], "Int64"))
     first = table.set_index("metric").loc[[aligned.metrics[0]]].sort_values("rank", kind="stable")
     return Leaderboard(
         list(aligned.metrics), first["run_id"].tolist(), base, table, pairs, asked, 1 - level,

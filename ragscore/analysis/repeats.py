@@ -130,11 +130,10 @@ def repeats(
 
 def _summary(per_query: pd.DataFrame, measures: list[str]) -> pd.DataFrame:
     """Return the means of the measures over the queries of each system."""
-    rows = per_query.sort_values("query_id", kind="stable")  # one order for sums
-    long = rows.melt("system", measures, "measure")
+    # one order for sums
+    long = per_query.sort_values("query_id", kind="stable").melt("system", measures, "measure")
     order = {one: at for at, one in enumerate([*per_query["system"].unique(), *measures])}
-    of_system = long.groupby(["system", "measure"])["value"]
-    table = of_system.agg(["mean", "std", "count"]).reset_index()
+    table = long.groupby(["system", "measure"])["value"].agg(["mean", "std", "count"]).reset_index()
     table = table.iloc[np.lexsort([table[one].map(order) for one in ("measure", "system")])]
     mean, std, n = (table[name].to_numpy("float64") for name in ("mean", "std", "count"))
     low, high = interval_from_moments(mean, std, n, "bounded")
@@ -204,7 +203,7 @@ def _of_first(ev: Any, names: pd.Series) -> Results:
 
 def average_names(runs: pd.DataFrame, run_ids: pd.Series) -> pd.Series:
     """Return what each run is called once repeats are averaged: its system, or itself."""
-    repeats = runs.dropna(subset=["system", "repeat"]) if {"system", "repeat"} <= {*runs} else ()
+    repeats = runs.reindex(columns=["run_id", "system", "repeat"]).dropna()
     if not len(repeats):
         return run_ids
     systems = _systems_of(repeats, run_ids.unique())

@@ -78,8 +78,7 @@ def split_reported(results: Results) -> tuple[Results, list[str]]:
     asked = set(results.responses["run_id"].unique())
     run_ids = results.runs["run_id"].astype("str").tolist()
     alone = [one for one in run_ids if one in told and one not in asked]
-    kept = [one for one in run_ids if one not in alone]
-    return (results.select(kept) if alone else results), alone
+    return results.select([one for one in run_ids if one not in alone]) if alone else results, alone
 
 
 def with_rows(results: Results) -> Results:

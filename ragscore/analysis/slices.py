@@ -87,8 +87,9 @@ def slice_means(
             )  # fmt: skip
             parts.append(table.assign(**labels))
     table = pd.concat(parts[1:] or parts, ignore_index=True)[columns]
-    order = np.argsort(table["run_id"].map(runs.index), kind="stable")
-    return table.iloc[order].reset_index(drop=True)
+    return table.sort_values(
+        "run_id", key=lambda one: one.map(runs.index), kind="stable", ignore_index=True
+    )
 
 
 @dataclass(frozen=True, repr=False)  # else the generated one replaces Display's

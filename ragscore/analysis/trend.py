@@ -116,8 +116,11 @@ class Trend(Display):
         return notes
 
     def _parts(self) -> list[str | Table]:
-        title = f"{self.metric} over {plural(len(self.table), 'run')}"
-        return [title, Table(self._shown()), *self.notes()]
+        return [
+            f"{self.metric} over {plural(len(self.table), 'run')}",
+            Table(self._shown()),
+            *self.notes(),
+        ]
 
 
 def stored_trend(
@@ -165,8 +168,7 @@ def stored_trend(
     --------
     >>> store.trend("mrr@10").plot()
     """
-    history = read_history(store, metric, order=order, repeats=repeats)
-    found = trend_of(history, baseline)
+    found = trend_of(read_history(store, metric, order=order, repeats=repeats), baseline)
     # systems look as before when an earlier run is saved later
     object.__setattr__(found, "_in_order", store._by_saving("system"))
     return found

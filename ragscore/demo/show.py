@@ -66,7 +66,7 @@ ndcg@10: 1 if all expected documents come first.
 passed: what a query expects is found and answered, or it is rightly refused.
 """)
     cmp = ev.compare(*PAIR)
-    deltas = cmp._shown()[0].query("metric in @cmp._primary")
+    deltas = cmp._shown[0].query("metric in @cmp._primary")
     deltas = deltas.filter(regex="^metric$|^delta|^candidate is$")
     changed, counts = cmp.changed(), cmp.counts
     slices = cmp.slices("difficulty", "hit@5").table[["difficulty", "n", "delta", "low", "high"]]

@@ -73,8 +73,8 @@ def query_matrix(scores: pd.DataFrame, metric: str, runs: list[str] | None = Non
         index=aligned.query_ids,
         columns=pd.Index(aligned.run_ids, name="run_id"),
     )
-    query_ids = scores.get("query_id", scores.index)
-    shown = pd.Index(query_ids.unique(), name="query_id")  # as the scores have them
+    # in the order of the scores
+    shown = pd.Index(scores.get("query_id", scores.index).unique(), name="query_id")
     return table.reindex(shown[shown.isin(table.index)])
 
 
@@ -155,7 +155,7 @@ def clusters_text(
     """
     shared, is_talk = query_clusters(golden, query_ids, cluster), cluster == "conversation"
     if shared is not None and golden is not None and cluster == "group":
-        is_talk = "conversation" in golden.queries and golden.queries["conversation"].notna().any()
+        is_talk = bool(golden.queries.reindex(columns=["conversation"]).notna().any(axis=None))
     if shared is None or (talks and not is_talk):
         return ""
     n, of = len(set(shared[shared >= 0])), int((shared >= 0).sum())

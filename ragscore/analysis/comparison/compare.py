@@ -207,7 +207,7 @@ def _common_k(results: Results, pair: list[str]) -> int:
 def _target_ranks(found: pd.DataFrame, pair: tuple[str, str]) -> pd.DataFrame:
     """Return one row per query and target that a run found within k."""
     # in the order of ids
-    number = found.groupby(["query_id", "target_id"]).ngroup().to_numpy(np.int64)
+    number = np.asarray(found.groupby(["query_id", "target_id"]).ngroup(), np.int64)
     first = np.unique(number, return_index=True)[1]
     ranks = found[["query_id", "target_id"]].iloc[first].reset_index(drop=True)
     for name, run in zip(RANKS, pair, strict=True):

@@ -160,8 +160,7 @@ def verdicts(found: dict[str, Values], metrics: Sequence[Metric], is_asked: Valu
     """
     is_lower = [one.better == "lower" for one in metrics]
     is_told = is_asked & np.array([one.better != "not declared" for one in metrics], dtype=bool)
-    told = pd.Series(words(found["low"], found["high"], is_lower), dtype="str")
-    return told.where(is_told)
+    return pd.Series(words(found["low"], found["high"], is_lower), dtype="str").where(is_told)
 
 
 def aspects(deltas: pd.DataFrame, declared: MetricTable = TABLE) -> pd.DataFrame:
@@ -268,8 +267,9 @@ class Sides:
         )  # fmt: skip
         table = pd.concat([table, self.counts.loc[names].reset_index(drop=True)], axis=1)
         # primary metrics first, those without values last
-        order = np.lexsort((~table["is_primary"], table["n"] == 0))
-        return table.iloc[order].reset_index(drop=True)
+        return table.iloc[np.lexsort((~table["is_primary"], table["n"] == 0))].reset_index(
+            drop=True
+        )
 
     def tails(self) -> pd.DataFrame:
         """One row per time or cost: 95th percentiles of both runs on the queries both have."""

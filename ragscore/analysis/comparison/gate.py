@@ -266,8 +266,7 @@ def _check(cmp: Comparison, max_drop: object, known: Mapping[str, Any]) -> None:
 
 def _by_word(row: dict[Any, Any], overall: str) -> dict[Any, Any]:
     """Return the row of a primary metric, which fails if it is worse."""
-    nothing = "not evaluated", "nothing to judge by"
-    verdict, reason = BY_WORD.get(row["verdict"], nothing)
+    verdict, reason = BY_WORD.get(row["verdict"], ("not evaluated", "nothing to judge by"))
     has_moved = row["n_better"] + row["n_worse"] > 0
     if verdict == "undecided" and (overall == "better" or not has_moved):
         verdict, reason = "pass", reason if has_moved else "no query changed"
@@ -280,8 +279,9 @@ def _by_loss(
     """Return the row of a metric that may lose so much."""
     told = {"metric": name, "max_drop": allowed}
     if row is None or not row["n"]:
-        reason = "not compared"
-        return told | {"n": 0, "verdict": "not evaluated", "reason": reason, "better": ""}
+        return told | {
+            "n": 0, "verdict": "not evaluated", "reason": "not compared", "better": "",
+        }  # fmt: skip
     row = row | told | {"low": row["low_95"], "high": row["high_95"]}
     if name != scored_by(name):
         tail, rule = cmp._tails.set_index("metric").loc[scored_by(name)], "threshold"

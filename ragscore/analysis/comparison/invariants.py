@@ -120,8 +120,10 @@ def check_recorded(
         for criterion, name in _settings_stated(a) ^ _settings_stated(b)
         if criterion in a and criterion in b
     ):
-        both = " and ".join(parts)
-        warn(f"only one of {both} states {name_list(unstated)}: their judges may differ")
+        warn(
+            f"only one of {' and '.join(parts)} states {name_list(unstated)}: their judges may"
+            " differ"
+        )
     rows = found[found["component"].eq("fields").to_numpy()].assign(state="differs")
     return rows.rename(columns={"component": "name"})[list(COLUMNS)].astype("str")
 

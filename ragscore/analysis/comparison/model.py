@@ -5,6 +5,7 @@ In: the frames that `compare_runs` made. Out: text, HTML, JSON. Nothing is compu
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -295,8 +296,9 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         ]
         return " ".join(filter(None, parts))
 
+    @cached_property
     def _shown(self) -> tuple[pd.DataFrame, str]:
-        """Return the table of metrics for display, and the note below it."""
+        """The table of metrics for display, and the note below it."""
         if self._harness:
             return harness_table(harness_report(self, self._harness), self._harness), ""
         return shown_deltas(self.deltas, self.confidence)
@@ -319,12 +321,12 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         is_told = self.invariants["state"].eq("differs") & self.invariants["name"].ne("mode")
         differing = self.invariants.loc[is_told, "name"].unique()  # a mode may be what is compared
         told = f"The runs differ in {', '.join(differing)}: see .invariants."
-        lines = [self._headline(), *[told] * bool(len(differing)), *self._shown()[1].splitlines()]
+        lines = [self._headline(), *[told] * bool(len(differing)), *self._shown[1].splitlines()]
         return Notes("\n".join(lines))
 
     def _parts(self) -> list[str | Table]:
         title = f"{self.candidate} (candidate) against {self.baseline} (baseline)"
-        (shown, note), words = self._shown(), self._words()
+        (shown, note), words = self._shown, self._words()
         if words:
             title = f"{SIGNS[self.overall]} {words[0]}: {title}"
         if not len(shown):

@@ -239,8 +239,7 @@ class Conversations(FramesResult):
     bad: float
 
     def _heading(self) -> str:
-        n = self.per_conversation["conversation"].nunique()
-        return f"{self.metric} over {n} conversations"
+        return f"{self.metric} over {self.per_conversation['conversation'].nunique()} conversations"
 
 
 def conversations(ev: Any, metric: str | None = None, *, bad: float = 0.0) -> Conversations:

@@ -143,8 +143,10 @@ def _checks(responses: pd.DataFrame, expectations: Mapping[str, Mapping[str, Any
         )
     asked = responses[["run_id", "query_id"]].rename_axis("row").reset_index()
     if never_asked := sorted({row[0] for row in rows} - {EVERY} - set(asked["query_id"])):
-        listed = ", ".join(never_asked[:5])
-        warn(f"no run was asked {listed} ({len(never_asked)} queries with expectations)")
+        warn(
+            f"no run was asked {', '.join(never_asked[:5])} ({len(never_asked)} queries with"
+            " expectations)"
+        )
     expected = pd.DataFrame(rows, columns=["query", "check", "expected", "limit"])
     of_query = pd.concat([asked.assign(query=asked["query_id"]), asked.assign(query=EVERY)])
     checks = of_query.merge(expected.rename_axis("position").reset_index(), on="query")

@@ -8,8 +8,6 @@ from ragscore.analysis.comparison.align import align
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.kinds import flat, parsed
 
-NO_TYPE = "(none)"
-
 
 def indexed_types(results: Results) -> pd.DataFrame:
     """Return by type of document how many documents have a chunk in the index of each run.
@@ -46,7 +44,7 @@ def indexed_types(results: Results) -> pd.DataFrame:
     )
     has_chunk = rows["_merge"].ne("right_only").to_numpy()
     rows = rows.assign(
-        doc_type=rows["doc_type"].fillna(rows["doc_type_own"]).fillna(NO_TYPE),
+        doc_type=rows["doc_type"].fillna(rows["doc_type_own"]).fillna("(none)"),
         n_embedded=has_chunk.astype("float64"),
         without=(~has_chunk).astype("float64"),
     )

@@ -28,7 +28,6 @@ from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.rows import Rows
 from ragscore.stats import wilson_interval
 
-REFUSALS = ("kept", "replaced")
 CURVE = {
     "run_id": "str", "better": "str", "threshold": "float64", "n": "int64", "n_left_out": "int64",
     "n_answered": "int64", "n_wrong": "int64", "n_unsupported": "int64",
@@ -144,7 +143,7 @@ def curves_of(
     declared: MetricTable = TABLE,
 ) -> RiskCoverage:
     """Return risk and coverage of thresholds; see `risk_coverage`."""
-    check_choice(refusals, REFUSALS, "refusals")
+    check_choice(refusals, ("kept", "replaced"), "refusals")
     rows = rows_with_queries(scores)
     verdict, right_by = right_answers(rows, right, threshold, declared)
     metric = right_by.partition(" ")[0]

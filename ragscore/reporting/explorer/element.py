@@ -26,8 +26,7 @@ SCRIPTS = ("passages.js", "seeking.js", "explorer.js", "mount.js")
 class Mounted:
     """The parts of an explorer in a page, which writes style and script once.
 
-    `name` is the id of the element. `policy` is what the page's Content-Security-Policy must allow
-    beside its own scripts: `script-src 'sha256-…'`. The script starts every explorer before it.
+    `name` is the id of the element. The script starts every explorer before it.
     """
 
     html: str
