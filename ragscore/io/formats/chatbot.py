@@ -77,7 +77,6 @@ CHUNK: Fields = {
     "text": ("text", "text"),
 }
 JUDGMENT: Fields = {"score": ("value", "number"), "reasoning": ("reason", "text")}
-COST: Fields = {"judge_tokens": ("tokens", "whole"), "judge_cost_usd": ("cost_usd", "number")}
 
 # A judge's object in a row -> its criterion, which is the metric's name.
 JUDGES = {"groundedness": "judge_groundedness", "correctness": "judge_correctness"}
@@ -238,7 +237,7 @@ def _columns(case: Level) -> Frames:
     citations = {"position": pa.array(places(row))} | cited.columns(REFERENCE)
     cited.extras(citations)
     frames.append(("citations", row, citations))
-    for name in ("latency", "abstention", "retrieval_metrics", "cost"):
+    for name in ("latency", "abstention", "retrieval_metrics"):
         case.inner(name)
         case.refuse(name, "an object or null")
     case.extras(responses)
@@ -246,24 +245,15 @@ def _columns(case: Level) -> Frames:
 
 
 def _judgments(case: Level) -> Frames:
-    """Return what judges say: a row for the score of each, and one for each claim.
-
-    What judging has cost stands beside the first score.
-    """
+    """Return what judges say: a row for the score of each, and one for each claim."""
     frames: Frames = []
-    cost, is_open = case.inner("cost"), np.ones(len(case), bool)
     for name, criterion in JUDGES.items():
         judge = case.inner(name)
         case.refuse(name, "an object or null")
         claims = {verdict: judge.take(key, "texts") for key, verdict in CLAIMS.items()}
         found = judge.columns(JUDGMENT)
         judge.extras(found)
-        is_judged = np.any([is_open & ~is_open, *map(is_stated, found.values())], axis=0)
-        found |= {
-            column: cost.take(place, type, is_judged & is_open)
-            for place, (column, type) in COST.items()
-        }
-        is_open &= ~is_judged
+        is_judged = np.any([[False] * len(case), *map(is_stated, found.values())], axis=0)
         found |= {"criterion": pa.repeat(criterion, len(case)), "item": pa.repeat("", len(case))}
         of = np.flatnonzero(is_judged)
         frames.append(("judgments", of, {n: one.take(pa.array(of)) for n, one in found.items()}))
@@ -348,7 +338,6 @@ def _cut(hits: pd.DataFrame, text: int | None, folder: Path) -> pd.DataFrame:
 def _written_cases(responses: pd.DataFrame, hits: pd.DataFrame, results: Results) -> list[Record]:
     """Return the rows of `results.jsonl`."""
     ids, judgments = responses["query_id"], rows_of(results, "judgments")
-    of_judges = judgments.reindex(columns=["query_id", *(column for column, _ in COST.values())])
     reported = rows_of(results, "reported")
     phases = [name for name in map(str, responses) if name.startswith("latency_")]
     names = {f"latency.{name.removeprefix('latency_')}": (name, "number") for name in phases}
@@ -362,9 +351,6 @@ def _written_cases(responses: pd.DataFrame, hits: pd.DataFrame, results: Results
     for name, criterion in JUDGES.items():
         judges = _judges(judgments[judgments["criterion"] == criterion])
         columns[f"x_{name}"] = [judges.get(one) for one in ids]
-    for name, (column, _) in COST.items():
-        of_query = of_judges.dropna(subset=column).drop_duplicates("query_id", keep="last")
-        columns[f"x_cost.{name}"] = _of_queries(of_query, column, ids)
     for metric, rows in reported[reported["query_id"] != RUN_LEVEL].groupby("metric", sort=False):
         values = _of_queries(rows, "value", ids)
         if metric in FLAGS:
