@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.repeats import sides_named
+from ragscore.analysis.repeats import of_runs, sides_named
 from ragscore.analysis.reported import with_rows
 from ragscore.frames.data import (
     DataError,
@@ -40,7 +40,7 @@ from ragscore.scoring.readings import HARNESSES, Reading, find_reading
 from ragscore.scoring.refusals import unstated_text
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import Rule
-from ragscore.scoring.score import Asked, asked_of, scored
+from ragscore.scoring.score import Asked, asked_of, scores_later
 from ragscore.scoring.stored import (
     deciding_of,
     golden_of,
@@ -69,7 +69,6 @@ OF_WORDS = ("exact_match", "token_f1", "rouge_l")  # a weak sign beside what a j
 SHOWN_RUNS = 20  # runs in the printed table
 MOST_RUNS = 100  # of more, no pairs are compared to print an evaluation
 MEDIANS = ("latency_ms", "cost_usd")  # beside the metrics that decide
-Range = tuple[float | None, float | None]
 
 
 @takes(Policies)
@@ -401,7 +400,9 @@ class Evaluation(EvaluationVerbs, Display):
         golden, of_hits = reading._golden(self.golden)
         lists = self._policies.lists(self.results)
         level = Level.of(lists, of_hits, self._level)
-        return Rows(lists, golden, level, of_hits, self._rule, reading)
+        rows = Rows(lists, golden, level, of_hits, self._rule, reading)
+        rows.seen = self.results.hits
+        return rows
 
     @property
     def _is_of_harness(self) -> bool:
@@ -441,16 +442,14 @@ class Evaluation(EvaluationVerbs, Display):
         """
         names = self.run_ids if runs is None else run_names(self._runs, runs)
         golden = self.golden if queries is None else self.golden.select(queries)
-        is_kept = self.scores["run_id"].astype("str").isin(names).to_numpy(copy=True)
-        if queries is not None:
-            is_kept &= self.scores.index.isin(golden.queries["query_id"])
-        order = pd.CategoricalDtype(names)
-        scores = self.scores[is_kept]
-        scores = scores.assign(run_id=scores["run_id"].astype("str").astype(order))
+        kept = None if queries is None else {*golden.queries["query_id"]}
+        run_id = self.scores["run_id"].cat.set_categories(names)
+        scores = self.scores.assign(run_id=run_id)[run_id.notna().to_numpy()]
+        if kept is not None:
+            scores = scores[scores.index.isin(kept)]
         if runs is not None:
             scores = scores.iloc[np.argsort(scores["run_id"].cat.codes, kind="stable")]
         settings = of_runs(self.settings, names).assign(n_expected=len(golden.queries))
-        kept = None if queries is None else set(golden.queries["query_id"])
         return replace(
             self,
             golden=golden,
@@ -468,7 +467,7 @@ class Evaluation(EvaluationVerbs, Display):
         columns: list[str] | str | None = None,
         *,
         better: str | None = None,
-        range: Range | None = None,
+        range: tuple[float | None, float | None] | None = None,
         partial: bool = False,
         primary: list[str] | str | None = None,
     ) -> Evaluation:
@@ -713,9 +712,7 @@ class Evaluation(EvaluationVerbs, Display):
         """
         from ragscore.analysis.query_view import show_query
 
-        return show_query(
-            self.results, self.golden, query_id, runs, match=self._level, rule=self._rule,
-        )  # fmt: skip
+        return show_query(self._rows, query_id, runs)
 
     def coverage(self) -> Coverage:
         """Return what a mean would leave out or distort, before any mean.
@@ -790,7 +787,7 @@ class Evaluation(EvaluationVerbs, Display):
         """
         scores, chosen = self._scored(metrics)
         whole = self._with(scores=scores)
-        if not {baseline, candidate} <= {*self.run_ids}:
+        if not all(one in self.run_ids for one in (baseline, candidate)):
             whole = whole._of_systems  # whoever names a system means all its repeats
         return whole._compared(
             baseline, candidate, chosen, vary=vary, allow_different=allow_different,
@@ -961,8 +958,7 @@ class Evaluation(EvaluationVerbs, Display):
         from ragscore.analysis.refusals import refusals
 
         right = None if right is None else self._named(right)
-        chosen = [metrics] if isinstance(metrics, str) else list(metrics or [])
-        chosen = [self._named(name) for name in chosen]
+        chosen = [self._named(name) for name in names_of(metrics or [], "metrics")]
         scores, _ = self._scored([*DECIDED_BY, *([right] if right else []), *chosen])
         return refusals(
             scores, self.golden, chosen or None, right=right, threshold=threshold,
@@ -1054,8 +1050,8 @@ class Evaluation(EvaluationVerbs, Display):
 
         name = self._named(metric)
         scores, _ = self._scored(name)
-        chosen = self._runs if runs is None else runs
-        return repeats(scores, name, k, threshold, runs=chosen, declared=self._declared)
+        runs = self._runs if runs is None else runs
+        return repeats(scores, name, k, threshold, runs=runs, declared=self._declared)
 
     # What it prints
 
@@ -1109,8 +1105,8 @@ class Evaluation(EvaluationVerbs, Display):
         from ragscore.analysis.comparison.align import clusters_text
 
         golden = self.golden
-        sizes = self.scores.groupby(["run_id", "state"], observed=True).size().reset_index(name="n")
-        counted = sorted(sizes.astype({"run_id": "str", "state": "str"}).to_numpy().tolist())
+        sizes = self.scores.groupby(["run_id", "state"], observed=True).size()
+        counted = sorted((str(run), str(own), n) for (run, own), n in sizes.items())
         told = {
             text: [f"{run} {n}" for run, own, n in counted if own == state]
             for state, text in (_STATES | {"missing": _MISSING[self._policies.missing]}).items()
@@ -1194,12 +1190,7 @@ class Evaluation(EvaluationVerbs, Display):
             return add_columns(
                 self.scores, scores[is_own].reset_index(), lacking, partial=True
             ), names
-        own = {one.name: one for one in self._declared.own}
-        asked = [own.get(self._declared.parse(name).metric.name, name) for name in lacking]
-        more = scored(
-            self.results, self.golden, asked, rule=self._rule, profile=self._profile,
-            policies=replace(self._policies, match=self._level),
-        ).scores.reset_index()  # fmt: skip
+        more = scores_later(self._rows, lacking, self._declared, self._policies)
         return add_columns(self.scores, more, lacking, partial=True), names
 
     def _named(self, metric: str) -> str:
@@ -1218,12 +1209,6 @@ _MISSING = {
     "exclude": "Golden queries without a row, left out of the means",
     "zero": "Golden queries without a row, counted as failures",
 }
-
-
-def of_runs(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Return the rows of these runs, in this order."""
-    places = pd.Index(frame["run_id"].astype("str")).get_indexer(pd.Index(names))
-    return frame.iloc[places].reset_index(drop=True)
 
 
 # A function of the module, so that an evaluation that has it as its source can be pickled.

@@ -1,5 +1,6 @@
 """Small golden sets and runs, written as the files that people have."""
 
+import copy
 import gc
 import json
 import os
@@ -292,10 +293,15 @@ def pair_in(folder: Path) -> tuple[rs.Results, rs.Golden]:
     return rs.load_results(files), rs.load_golden(THREE_QUERIES)
 
 
+@pytest.fixture(scope="session")
+def the_pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[rs.Results, rs.Golden]:
+    return pair_in(tmp_path_factory.mktemp("pair"))
+
+
 @pytest.fixture
-def pair(tmp_path: Path) -> tuple[rs.Results, rs.Golden]:
-    """Three questions, two runs."""
-    return pair_in(tmp_path / "runs")
+def pair(the_pair: tuple[rs.Results, rs.Golden]) -> tuple[rs.Results, rs.Golden]:
+    """Three questions, two runs: loaded once, and copied for each test."""
+    return copy.deepcopy(the_pair)
 
 
 @pytest.fixture

@@ -183,8 +183,9 @@ def failures(
     )
     named, n_runs = by_system(per_query, repeats)
     n = named.groupby(["run_id", "cause"], observed=False).size().unstack()
-    groups = (FAULTS, REFUSED, TO_REFUSE)
-    totals = {name: n[list(group)].sum(axis=1) for group in groups for name in group}
+    totals = {
+        name: n[list(group)].sum(axis=1) for group in (FAULTS, REFUSED, TO_REFUSE) for name in group
+    }
     totals |= {name: n.sum(axis=1) for name in CLASSES if name not in totals}
     table = shares(n, totals, "cause", n_runs).assign(hit_by=hit, right_by=right_by)
     return Failures(table, per_query, hit, right_by)

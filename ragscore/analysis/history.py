@@ -82,8 +82,7 @@ def read_history(
         means = source._means(names)
         is_foreign = means["is_reported"] & ~means["run_id"].isin(list(scorings))
         ours = {one: label_of(one) or one for one in means.loc[is_foreign, "metric"].unique()}
-        renamed = means["metric"].replace(ours)
-        means = means.assign(metric=renamed.where(is_foreign, means["metric"]))
+        means["metric"] = means["metric"].mask(is_foreign, means["metric"].replace(ours))
         declared = TABLE.with_metrics(
             one
             for scoring in scorings.values()

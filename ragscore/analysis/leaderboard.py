@@ -303,18 +303,23 @@ def _pairs_of(
     return table[PAIRS].astype(DTYPES), level
 
 
-def _marks(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.Series:
+def _marks(table: pd.DataFrame, pairs: pd.DataFrame) -> list[str | None]:
     """Return ★ for the best run of a metric, ≈ for those without a sure difference from it."""
-    told = pairs[pairs["verdict"].notna().to_numpy()]
-    unsure = told.loc[told["verdict"].eq(UNSURE), ["metric", "run_baseline", "run_candidate"]]
-    tied = {(metric, frozenset(runs)) for metric, *runs in unsure.to_numpy()}
-    first = table[table["rank"].eq(1) & table["metric"].isin(told["metric"])]
-    best = table["metric"].map(first.drop_duplicates("metric").set_index("metric")["run_id"])
-    keys = zip(
-        table["metric"], map(frozenset, zip(best, table["run_id"], strict=True)), strict=True
-    )
-    marks = pd.Series([TIED if key in tied else None for key in keys], dtype="str")
-    return marks.mask(best.eq(table["run_id"]), BEST)
+    names = ["metric", "run_baseline", "run_candidate", "verdict"]
+    told = pairs.loc[pairs["verdict"].notna().to_numpy(), names].to_numpy().tolist()
+    asked = {metric for metric, *_ in told}
+    unsure = {(metric, frozenset(runs)) for metric, *runs, word in told if word == UNSURE}
+    ranks = list(zip(table["metric"], table["run_id"], table["rank"], strict=True))
+    # of equal ones the first, as the last that is written
+    best = {metric: run for metric, run, rank in ranks[::-1] if rank == 1 and metric in asked}
+    return [
+        BEST
+        if run == best.get(metric)
+        else TIED
+        if (metric, frozenset([best.get(metric), run])) in unsure
+        else None
+        for metric, run, _ in ranks
+    ]
 
 
 def pareto_front(x: pd.Series, y: pd.Series, better_x: str, better_y: str) -> list[str]:

@@ -23,8 +23,8 @@ from ragscore.frames.data import (
 )
 from ragscore.frames.errors import excerpt, nearest, plural
 from ragscore.frames.tables import Display, Table
-from ragscore.scoring.level import Level
-from ragscore.scoring.rules import Rule, matched_pairs, rule_of
+from ragscore.scoring.rows import Rows
+from ragscore.scoring.rules import matched_pairs, rule_of
 from ragscore.scoring.targets import LEVELS, targets_at
 
 MAX_CHARS = 600  # of a text that is shown
@@ -120,26 +120,14 @@ def show_compared(cmp: Any, query_id: str) -> QueryView:
     --------
     >>> ev.compare("dense", "hybrid").query("pd-005")
     """
-    rows, pair = cmp._evaluated[0], [cmp.baseline, cmp.candidate]
-    return show_query(
-        rows.results, rows.golden, query_id, pair, match=rows.level.name, rule=rows.rule
-    )
+    return show_query(cmp._evaluated[0], query_id, [cmp.baseline, cmp.candidate])
 
 
-def show_query(
-    results: Results,
-    golden: Golden,
-    query_id: str,
-    runs: list[str] | None = None,
-    *,
-    match: str = "auto",
-    rule: Rule | None = None,
-) -> QueryView:
-    """Show one query through several runs, matched at a level; see `Evaluation.query`."""
+def show_query(rows: Rows, query_id: str, runs: list[str] | None = None) -> QueryView:
+    """Show one query through several runs, as they were matched; see `Evaluation.query`."""
     check_type(query_id, str, "query_id", "the id of a query")
-    names = run_names(
-        results.runs, results.runs["run_id"].astype("str").tolist() if runs is None else runs
-    )
+    results, golden = rows.results, rows.golden
+    names = run_names(results.runs, [*map(str, rows.runs)] if runs is None else runs)
     chosen = results if runs is None else results.select(names)
 
     def of_query(frame: pd.DataFrame) -> pd.DataFrame:
@@ -151,17 +139,12 @@ def show_query(
         ids = pd.concat([golden.queries["query_id"], chosen.responses["query_id"]]).unique()
         allowed = nearest(query_id, ids, "the golden set and these runs have")
         raise DataError(f"no query {excerpt(query_id)}", field="query_id", allowed=allowed)
-    chosen_level = Level.of(chosen, golden, match)
-    # the finest level of the query's targets where queries have levels of their own
-    finest = (
-        name
-        for name in LEVELS
-        if name in chosen_level.joinable and len(of_query(targets_at(golden, name).targets))
-    )
-    level = chosen_level.name if chosen_level.name != "per_query" else next(finest, "doc")
+    used = rows.used[(rows.query_ids == query_id).to_numpy()].max(initial=-1)
+    level = LEVELS[used] if used >= 0 else "doc"
     hits = of_query(chosen.hits).sort_values(["run_id", "rank"], ignore_index=True)
     targets = of_query(targets_at(golden, level).targets).reset_index(drop=True)
-    hit, target = matched_pairs(rule or rule_of(level, chosen, golden), hits, targets)
+    targets = targets.astype({"query_id": "str", "target_id": "str"})
+    hit, target = matched_pairs(rows.rule or rule_of(level, chosen, golden), hits, targets)
     calls = None if chosen.calls is None else of_query(chosen.calls)
     shown = _shown_hits(hits, names)
     met = shown[["run_id", "rank"]].assign(hit=shown.index, call=call_of_hits(hits)).iloc[hit]
@@ -245,15 +228,21 @@ def first_known(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series:
     return values.fillna("—")
 
 
+def other_ids(targets: pd.DataFrame) -> pd.Series:
+    """Return the id of each row that is another way to meet its target; NA for the first."""
+    ids = pd.Series(pd.NA, index=targets.index, dtype="str")
+    for level, name in ID_OF_LEVEL.items():  # passages of an anchor are no ids
+        if name in targets:
+            here = (targets["alternative"] > 0) & (targets["level"] == level)
+            ids = ids.where(~here.to_numpy(dtype=bool), targets[name])
+    return ids
+
+
 def _target_ranks(targets: pd.DataFrame, met: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """One row per target: its grade, its other alternatives, and its first rank in each run."""
     listed = targets[["target_id", "grade"]].drop_duplicates("target_id").reset_index(drop=True)
-    others: dict[str, list[str]] = {}
-    # passages of an anchor are no ids
-    has_id = (targets["alternative"] > 0) & targets["level"].isin(list(ID_OF_LEVEL))
-    for row in targets[has_id.to_numpy()].to_dict("records"):
-        others.setdefault(row["target_id"], []).append(row[ID_OF_LEVEL[row["level"]]])
-    listed["alternatives"] = [" or ".join(others.get(one, ())) for one in listed["target_id"]]
+    others = other_ids(targets).dropna().groupby(targets["target_id"]).agg(" or ".join)
+    listed["alternatives"] = listed["target_id"].map(others).astype("str").fillna("")
     first = met.drop_duplicates(["run_id", "target_id"])
     ranks = first.pivot(index="target_id", columns="run_id", values="rank")
     ranks = ranks.reindex(columns=names).astype("Int64")

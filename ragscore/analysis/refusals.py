@@ -130,8 +130,7 @@ class Refusals(FramesResult):
             "n": n, "n_refused_due": due, "n_refused_answerable": wrong, "n_answered_due": missed,
             "n_answered_answerable": answered, "n_undecided": by_run.size() - n,
         }  # fmt: skip
-        table = pd.DataFrame(ratios | numbers)
-        return table.astype(dict.fromkeys(numbers, "int64")).reset_index()
+        return pd.DataFrame(ratios | numbers).astype(dict.fromkeys(numbers, "int64")).reset_index()
 
     def _heading(self) -> str:
         right = f"; right answer: {self.right_by}" if self.right_by else ""

@@ -180,15 +180,19 @@ def of_systems(ev: Any) -> Any:
         scores = average_repeats(ev.scores, ev._runs)
     first = names.drop_duplicates()
     settings, runs = (
-        frame.iloc[pd.Index(frame["run_id"].astype("str")).get_indexer(first.index)]
-        .assign(run_id=first.to_numpy())
-        .reset_index(drop=True)
+        of_runs(frame, first.index.tolist()).assign(run_id=first.to_numpy())
         for frame in (ev.settings, ev._runs.drop(columns="repeat"))
     )
     return replace(
         ev, scores=scores, settings=settings, _source=partial(_of_first, ev, names), _runs=runs,
         _baseline=names.get(ev._baseline or ""), _among=(), _repeated=ev,
     )  # fmt: skip
+
+
+def of_runs(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """Return the rows of these runs, in this order."""
+    places = pd.Index(frame["run_id"].astype("str")).get_indexer(pd.Index(names))
+    return frame.iloc[places].reset_index(drop=True)
 
 
 def _of_first(ev: Any, names: pd.Series) -> Results:
@@ -200,9 +204,9 @@ def _of_first(ev: Any, names: pd.Series) -> Results:
 
 def average_names(runs: pd.DataFrame, run_ids: pd.Series) -> pd.Series:
     """Return what each run is called once repeats are averaged: its system, or itself."""
-    if not {"system", "repeat"} <= set(runs.columns):
+    repeats = runs.dropna(subset=["system", "repeat"]) if {"system", "repeat"} <= {*runs} else ()
+    if not len(repeats):
         return run_ids
-    repeats = runs[runs["repeat"].notna() & runs["system"].notna()]
     systems = _systems_of(repeats, run_ids.unique())
     systems = systems[systems.map(systems.value_counts()) > 1]
     others = set(run_ids) - set(systems.index)

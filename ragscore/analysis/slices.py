@@ -161,8 +161,9 @@ def compare_slices(
     declared: MetricTable = TABLE,
 ) -> SliceComparison:
     """Compare two runs slice by slice; see `Comparison.slices`."""
-    runs = [baseline, candidate]
-    aligned, groups = _prepared(scores, golden, by, metrics, runs, cluster, declared)
+    aligned, groups = _prepared(
+        scores, golden, by, metrics, [baseline, candidate], cluster, declared
+    )
     expected = expected_in(aligned, scores, rows)
     results = None if rows is None else rows.results
     everything = np.ones(len(aligned.query_ids), dtype=bool)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from ragscore import __version__
 from ragscore.cli.ask import demo_command, judge_command, run_command
-from ragscore.cli.commands import (
+from ragscore.cli.files import (
     check_command,
     compare_command,
     gate_command,

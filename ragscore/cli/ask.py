@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ragscore.cli.commands import readable
+from ragscore.cli.files import readable
 from ragscore.cli.options import (
     GOLDEN,
     GOLDEN_ARGUMENT,
@@ -143,7 +143,7 @@ def run_command(args: argparse.Namespace) -> int:
             allowed="one of them",
         )
     golden = load_golden(args.golden, **reading(args, "golden_"))
-    out = Path(args.out) if args.out else Path("runs", _folder(args))
+    out = Path(args.out) if args.out else Path("runs", _out_folder(args))
     if not args.fresh:
         refuse_finished(out)  # before the system is built, which may take minutes
     options = given(args, collect) | {"system": _system(args), "golden": golden, "out": out}
@@ -160,7 +160,7 @@ def run_command(args: argparse.Namespace) -> int:
     return 0
 
 
-def _folder(args: argparse.Namespace) -> str:
+def _out_folder(args: argparse.Namespace) -> str:
     """Return the default name of the run's folder."""
     given = args.system if args.command is None else shlex.split(args.command)[0]
     host = urlsplit(given).netloc.rpartition("@")[2].replace(":", "-")

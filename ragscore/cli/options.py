@@ -71,27 +71,25 @@ def command(
     """Make a function the work of a command; the result adds the command's parser to others."""
 
     def decorated(work: Work) -> Callable[[Any], None]:
-        return lambda parsers: _add(parsers, work, usage, does, example, options, details)
+        def add(parsers: Any) -> None:
+            parser: CommandParser = parsers.add_parser(
+                usage.partition(" ")[0],
+                usage=f"ragscore {usage} [options]",
+                help=does.replace("%", "%%"),
+                description="\n\n".join(
+                    textwrap.fill(part, WIDTH) for part in (does, details) if part
+                ),
+                epilog=f"example:\n  ragscore {example}",
+            )
+            parser.set_defaults(work=work)
+            for title, part in options:
+                place: Any = parser.add_argument_group(title) if isinstance(title, str) else parser
+                for names, how in part if isinstance(part, list) else [(title, part)]:
+                    place.add_argument(*names, **how)
+
+        return add
 
     return decorated
-
-
-def _add(
-    parsers: Any, work: Work, usage: str, does: str, example: str,
-    options: Sequence[Option | tuple[str, list[Option]]], details: str,
-) -> None:  # fmt: skip
-    parser: CommandParser = parsers.add_parser(
-        usage.partition(" ")[0],
-        usage=f"ragscore {usage} [options]",
-        help=does.replace("%", "%%"),
-        description="\n\n".join(textwrap.fill(part, WIDTH) for part in (does, details) if part),
-        epilog=f"example:\n  ragscore {example}",
-    )
-    parser.set_defaults(work=work)
-    for title, part in options:
-        place: Any = parser.add_argument_group(title) if isinstance(title, str) else parser
-        for names, how in part if isinstance(part, list) else [(title, part)]:
-            place.add_argument(*names, **how)
 
 
 def option(names: str, text: str, metavar: str | None = None, **how: Any) -> Option:

@@ -71,7 +71,7 @@ _CHATBOT_REQUEST = {"query": "question"} | {name: name for name in SETTINGS + CA
 
 
 @dataclass(frozen=True)
-class Mapping:
+class EndpointMapping:
     """The fields of an HTTP endpoint.
 
     Attributes
@@ -128,18 +128,17 @@ class Mapping:
 
 # The parts of a mapping that hold names of fields, and their allowed names; "" is the whole.
 PARTS: dict[str, Collection[str] | None] = {
-    "": [one.name for one in fields(Mapping)],
+    "": [one.name for one in fields(EndpointMapping)],
     **dict.fromkeys(("headers", "params", "request")),
     "response": ("hits", "citations", *ANSWER_FIELDS, *TABLES),
     **{f"response.{name}": known for name, known in TABLES.items()},
 }
 
 
-def chatbot(url: str) -> Mapping:
+def chatbot(url: str) -> EndpointMapping:
     """Return the mapping of the chatbot framework's ask endpoint with its debug reply."""
     parts = checked_address(url, "url", KEY_PLACES)
-    chunk = {name: name for name in ("rank", "chunk_id", "text", "score_vector", "score_lexical")}
-    return Mapping(
+    return EndpointMapping(
         url=url if parts.path.strip("/") else urlunsplit(parts._replace(path=ASK)),
         params={"debug": "true"},
         request=_CHATBOT_REQUEST,
@@ -147,7 +146,10 @@ def chatbot(url: str) -> Mapping:
         response={
             "answer": "answer",
             "hits": "debug.retrieved_chunks",
-            "hit": chunk | {"path": "rel_path", "heading": "heading_path", "score": "score_final"},
+            "hit": {
+                **{one: one for one in "rank chunk_id text score_vector score_lexical".split()},
+                **{"path": "rel_path", "heading": "heading_path", "score": "score_final"},
+            },
             "citations": "references",
             "citation": {"path": "rel_path", "heading": "heading_path"},
             "refused": "abstained",
@@ -169,7 +171,7 @@ def chatbot(url: str) -> Mapping:
     )
 
 
-def read_mapping(values: dict[str, Any]) -> Mapping:
+def read_mapping(values: dict[str, Any]) -> EndpointMapping:
     """Return a mapping from plain data, with all names and paths checked.
 
     Raises
@@ -192,7 +194,7 @@ def read_mapping(values: dict[str, Any]) -> Mapping:
     if not isinstance(values.get("url"), str):
         raise DataError(f"found {describe(values.get('url'))}", field="url", allowed="text")
     check_whole(values.get("max_bytes"), "max_bytes", or_none=True)
-    mapping = Mapping(**(values | {"method": str(values.get("method", "POST")).upper()}))
+    mapping = EndpointMapping(**(values | {"method": str(values.get("method", "POST")).upper()}))
     for part, needed in (("request", ("query",)), ("response", ("answer", "hits"))):
         if not set(needed) & set(getattr(mapping, part)):
             names = " or ".join(f"{part}.{name}" for name in needed)
@@ -200,7 +202,7 @@ def read_mapping(values: dict[str, Any]) -> Mapping:
     return mapping
 
 
-def mapping_of_file(path: str | os.PathLike[str]) -> Mapping:
+def mapping_of_file(path: str | os.PathLike[str]) -> EndpointMapping:
     """Return the mapping in a YAML or JSON file; see `read_mapping`."""
     file = Path(path)
     values = yaml_value(read_text(file), file)
@@ -209,7 +211,7 @@ def mapping_of_file(path: str | os.PathLike[str]) -> Mapping:
         return read_mapping(values)
 
 
-def body_of(mapping: Mapping, request: Request) -> dict[str, Any]:
+def body_of(mapping: EndpointMapping, request: Request) -> dict[str, Any]:
     """Return the body of a request: the constant fields, and each value at its path."""
     entries = list(mapping.fixed.items())
     for name, value in request.items():
@@ -235,7 +237,7 @@ def _read(values: Any, paths: dict[str, str]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def reply_of(mapping: Mapping, values: Any, with_answer: bool = True) -> dict[str, Any]:
+def reply_of(mapping: EndpointMapping, values: Any, with_answer: bool = True) -> dict[str, Any]:
     """Return an endpoint's reply under our names.
 
     Raises
@@ -270,7 +272,7 @@ def _renamed(item: Any, names: dict[str, str]) -> Any:
     return rest | _read(item, names)
 
 
-def http_system(mapping: Mapping, name: str | None = None) -> System:
+def http_system(mapping: EndpointMapping, name: str | None = None) -> System:
     """Return a system that sends requests to a JSON endpoint, by a mapping.
 
     Raises
@@ -281,8 +283,8 @@ def http_system(mapping: Mapping, name: str | None = None) -> System:
     with packages_of("collect", field="system"):
         import httpx
     address = httpx.URL(mapping.url)
-    own = httpx.QueryParams(_filled(mapping.params, "params"))
-    url = address.copy_with(params=own.merge(address.params), fragment=None)
+    params = httpx.QueryParams(_filled(mapping.params, "params")).merge(address.params)
+    url = address.copy_with(params=params, fragment=None)
     client = httpx.Client(
         headers=_filled(mapping.headers, "headers"), follow_redirects=False, verify=tls()
     )
@@ -336,8 +338,8 @@ def _content(response: "httpx.Response", content: bytes, redactor: Redactor) -> 
     shown = redactor.excerpt(content.decode("utf-8", "replace"), SHOWN)
     if not response.is_success:
         if response.has_redirect_location:
-            there = redactor.excerpt(response.headers["location"], SHOWN)
-            shown = f"a redirect to {there}, which is not followed"
+            shown = redactor.excerpt(response.headers["location"], SHOWN)
+            shown = f"a redirect to {shown}, which is not followed"
         raise AskError(
             f"HTTP {response.status_code}: {shown}",
             again=response.status_code in RETRY_STATUS,

@@ -1,6 +1,6 @@
 """Replies of systems -> records of `per_query.jsonl`.
 
-Each record is read once as `rs.load_results` will read it, so a run that was written also loads.
+What `rs.load_results` can't read of a reply is told by its record, so a run that was written loads.
 """
 
 import json
@@ -11,6 +11,7 @@ from typing import Any
 
 from ragscore.collecting.systems import CARRIED, AskError, Request
 from ragscore.frames.errors import DataError
+from ragscore.io.files import naming
 from ragscore.io.run_file import (
     HIT,
     RECORD,
@@ -41,6 +42,10 @@ _CONFIG_OF_ANSWERS = {
 _HIT_NAMES = {
     column: name for name, (column, _) in HIT.items() if "." not in name and column != name
 }
+
+_UNREADABLE = "the reply can't be read: {}"
+# What a record says of the query and of how it was asked.
+_ASKED = ("query_id", "query", "mode", "elapsed_ms", "request", "attempts")
 
 # A query's record, and the config that its reply reports.
 RecordAndConfig = tuple[dict[str, Any], dict[str, Any]]
@@ -92,12 +97,21 @@ def record_of(
     config = hidden(_reported_config(values))
     k = {"k": config["k"]} if isinstance(config.get("k"), int) else {}
     try:
-        results_of({"run_id": "reply"}, [Row(record, 1)], Problems("reply", strict=True))
         run_record({"run_id": "reply", "config": config, **k}, "reply")
     except DataError as fault:
-        place = ": ".join(part for part in (fault.field, fault.found) if part)
-        raise AskError(f"the reply can't be read: {place}; {fault.allowed}") from None
+        raise AskError(_UNREADABLE.format(fault)) from None
     return record, config
+
+
+def readable(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record that `rs.load_results` reads; of a reply that it can't, one that says so."""
+    try:
+        with naming("reply"):  # whatever a reply holds, it ends no more than its query
+            results_of({"run_id": "reply"}, [Row(record, 1)], Problems("reply", strict=True))
+    except DataError as fault:
+        kept = {name: record[name] for name in _ASKED if name in record}
+        return kept | {"hits_top_k": [], "answer": None, "error": _UNREADABLE.format(fault)}
+    return record
 
 
 def _reply_fields(reply: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import os
 from numbers import Real
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import KINDS, DataError, Results, check_type
@@ -58,8 +59,7 @@ def same_run(
     # A row that only one run has counts once.
     keys = pd.MultiIndex.from_frame(both[_PLACE[:3]])
     is_row = both["column"] == _ROW
-    found = both[is_row | ~keys.isin(keys[is_row])]
-    return found[[*_PLACE, "a", "b"]].reset_index(drop=True)
+    return both.loc[is_row | ~keys.isin(keys[is_row]), [*_PLACE, "a", "b"]].reset_index(drop=True)
 
 
 def _cells(run: Results | str | os.PathLike[str], side: str) -> pd.DataFrame:
@@ -90,8 +90,6 @@ def _cells(run: Results | str | os.PathLike[str], side: str) -> pd.DataFrame:
         parts.append(long.dropna(subset=[side]).assign(part=name))
     cells = pd.concat(parts, ignore_index=True)
     cells = cells[~cells["column"].str.contains(_VOLATILE)]
-    numbers = [float(one) if isinstance(one, Real) else None for one in cells[side]]
-    texts = cells.assign(**{side: cells[side].map(str)}).astype(
-        dict.fromkeys([*_PLACE, side], "str")
-    )
-    return texts.assign(**{f"number_{side}": pd.Series(numbers, cells.index, dtype="float64")})
+    numbers = [float(one) if isinstance(one, Real) else np.nan for one in cells[side]]
+    texts = cells.assign(**{side: cells[side].map(str)}).astype("str")
+    return texts.assign(**{f"number_{side}": np.array(numbers, dtype="float64")})

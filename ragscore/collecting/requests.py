@@ -65,15 +65,16 @@ def requests_of(
     requests = []
     for query in row_dicts(golden.queries.sort_values("position", kind="stable")[:limit]):
         query_id = str(query["query_id"])
-        own = {name: one for name, one in query.items() if name.startswith(("x_filters", "x_tool"))}
-        carried = unflatten(own)
+        carried = unflatten({
+            name: one for name, one in query.items() if name.startswith(("x_filters", "x_tool"))
+        })  # fmt: skip
         filters = carried.get("filters")
         if isinstance(filters, str) and filters.startswith(("{", "[")):
             filters = json.loads(filters)
         if isinstance(filters, dict):  # the product is sent as a field of its own
             filters = {name: one for name, one in filters.items() if name != "product"}
-        carried |= {"filters": filters, "product": products.get(query_id)}
-        carried |= {name: lists.get((query_id, name)) for name in _TAGS.values()}
+        listed = {name: lists.get((query_id, name)) for name in _TAGS.values()}
+        carried |= listed | {"filters": filters, "product": products.get(query_id)}
         kept = {
             name: carried[name] for name in CARRIED if carried.get(name) and name not in left_out
         }
@@ -136,10 +137,11 @@ class RequestPolicy:
     def __post_init__(self) -> None:
         check_whole(self.workers, "workers")
         check_whole(self.retries, "retries", 0)
-        limit = self.timeout
-        if limit is not None and not (isinstance(limit, (int, float)) and limit > 0):
+        if self.timeout is not None and not (
+            isinstance(self.timeout, (int, float)) and self.timeout > 0
+        ):
             raise DataError(
-                f"found {limit!r}", field="timeout", allowed="a number above 0, or None"
+                f"found {self.timeout!r}", field="timeout", allowed="a number above 0, or None"
             )
 
 

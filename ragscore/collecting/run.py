@@ -21,7 +21,7 @@ from ragscore.collecting.journal import (
     open_journal,
     run_description,
 )
-from ragscore.collecting.replies import RecordAndConfig
+from ragscore.collecting.replies import RecordAndConfig, readable
 from ragscore.collecting.requests import (
     RequestPolicy,
     ask_all,
@@ -44,9 +44,7 @@ from ragscore.io.run_write import write_per_query
 from ragscore.io.servers import progress_bar, redacted_logs, refuse_keys
 from ragscore.io.source import Problems, Row, as_id
 
-Given: TypeAlias = (
-    "System | Callable[..., Any] | str | os.PathLike[str] | dict[str, Any] | list[str]"
-)
+Given: TypeAlias = "Callable[..., Any] | str | os.PathLike[str] | dict[str, Any] | list[str]"
 ALLOWED = (
     "a callable, the address of a chatbot's ask endpoint, a mapping of request and response fields"
     " (a dict, or a YAML file), or a command as a list of texts"
@@ -101,7 +99,7 @@ def collect(
           ...);
         - the address of a chatbot's ask endpoint;
         - the mapping of another endpoint: a dict, or a YAML file (see
-          `ragscore.collecting.http.Mapping`);
+          `ragscore.collecting.http.EndpointMapping`);
         - a command as a list of texts. It reads the request as JSON on standard input and prints
           its reply as JSON.
     golden
@@ -187,7 +185,6 @@ def collect(
             "repeat": repeat,
             "golden_hash": golden.golden_hash,
         }
-        collector = {"limit": limit, **vars(policy)}
         header = {
             # A call resumes the run if its `asked` is the same.
             "asked": asked | {"config": snapshot, "queries": [one["query_id"] for one in requests]},
@@ -198,7 +195,11 @@ def collect(
                 "run_id": asked["run_id"] or new_run_id(),
                 "created_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
                 **code_version(),
-                "collector": {name: one for name, one in collector.items() if one is not None},
+                "collector": {
+                    name: one
+                    for name, one in {"limit": limit, **vars(policy)}.items()
+                    if one is not None
+                },
                 "environment": environment(),
             },
             "config": snapshot,
@@ -227,8 +228,6 @@ def as_system(given: Given, name: str | None = None) -> System:
         No accepted form, a mapping with an unknown field, an environment variable that a header
         names but that is not set, or httpx is missing.
     """
-    if isinstance(given, System):
-        return given
     if callable(given):
         return function_system(given, name)
     if isinstance(given, list) and given and all(isinstance(part, str) for part in given):
@@ -275,10 +274,14 @@ def _finish(journal: Journal, order: list[str], folder: Path) -> list[str]:
     records = [dict(journal.done[query_id]) for query_id in order]
     reported = [record.pop("config", {}) for record in records]
     described, notes = run_description(journal.header, reported)
-    rows = [Row(record, line) for line, record in enumerate(records, 2)]
     run = run_record(described, journal.file)
     problems = Problems(run["run_id"], strict=True)
-    write_per_query(results_of(dict(run), rows, problems), folder)
+    try:
+        results = results_of(dict(run), map(Row, records, range(2, len(records) + 2)), problems)
+    except Exception:  # each record by itself: only what can't be read is left out
+        records = [*map(readable, records)]
+        results = results_of(dict(run), map(Row, records, range(2, len(records) + 2)), problems)
+    write_per_query(results, folder)
     errors = [record["error"] for record in records if record["error"] is not None]
     if len(errors) == len(records):
         notes.append(f"every query failed, the first with: {errors[0]}")

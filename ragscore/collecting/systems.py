@@ -138,8 +138,8 @@ def function_system(function: Callable[..., Any], name: str | None = None) -> Sy
         loop.close()
 
     config = {"kind": "function", "function": f"{kind.__module__}.{kind.__qualname__}"}
-    own_name = getattr(function, "__name__", None) or kind.__name__
-    return System(name or own_name, ask, config, takes, needs, close=close)
+    name = name or getattr(function, "__name__", None) or kind.__name__
+    return System(name, ask, config, takes, needs, close=close)
 
 
 def _awaited(awaitable: Any, loop: asyncio.AbstractEventLoop, seconds: float | None) -> Any:

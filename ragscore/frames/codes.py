@@ -68,8 +68,8 @@ def are_equal(
     column: pd.Series, rows: Codes, other: pd.Series, other_rows: Codes
 ) -> npt.NDArray[np.bool_]:
     """Compare the texts of two selections of rows one by one; NA equals nothing."""
-    texts, others = arrow_texts(column.iloc[rows]), arrow_texts(other.iloc[other_rows])
-    return np.asarray(pc.fill_null(pc.equal(texts, others), False)).astype(bool)
+    is_equal = pc.equal(arrow_texts(column.iloc[rows]), arrow_texts(other.iloc[other_rows]))
+    return np.asarray(pc.fill_null(is_equal, False)).astype(bool)
 
 
 def _runs(texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Codes]:
@@ -94,8 +94,8 @@ def coded(column: pd.Series) -> pd.Series:
 
 def distinct(column: pd.Series) -> pd.Index:
     """Return the distinct texts of a column; of a category column, all categories."""
-    is_category = isinstance(column.dtype, pd.CategoricalDtype)
-    return column.cat.categories if is_category else pd.Index(column.unique())
+    known = column.dtype
+    return known.categories if isinstance(known, pd.CategoricalDtype) else pd.Index(column.unique())
 
 
 def is_among(
@@ -276,7 +276,7 @@ def pair_numbers(codes: Codes, column: pd.Series) -> Codes:
     if all_differ(keys):
         return np.arange(len(keys))
     of_text, texts = pd.factorize(column)
-    return codes * len(texts) + of_text
+    return codes.astype(np.int64) * len(texts) + of_text  # narrow codes would overflow
 
 
 def contains_each(

@@ -63,32 +63,7 @@ def _refuse_repeats(frame: pd.DataFrame, key: list[str], name: str, numbers: Any
 def _mapping_text(mapping: pd.DataFrame) -> str:
     """Return which column was taken for which role; empty text if there is none to tell."""
     told = ", ".join(mapping["role"] + " = " + mapping["column"])
-    return f"; taken from the columns {told}" * bool(told)
-
-
-def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
-    """Give targets without an id of their level their `target_id`."""
-    for level, column in ID_OF_LEVEL.items():
-        is_open = np.asarray(targets["level"].array == level)
-        if column in targets:
-            is_open = is_open & targets[column].array.isna()
-        if is_open.any():
-            ids = targets["target_id"].where(is_open)
-            targets = targets.assign(**{column: targets.get(column, ids).fillna(ids)})
-    return targets
-
-
-def _refuse_ambiguous(targets: pd.DataFrame, query_ids: pd.Series) -> None:
-    """Refuse targets that stand there twice, or with more than one grade."""
-    key = ["query_id", "level", "target_id"]
-    query = lookup(targets["query_id"], pd.Index(query_ids))
-    # as a rule a query has a target once, whatever its level
-    pairs = pair_numbers(query, targets["target_id"])
-    _refuse_repeats(targets, [*key, "alternative"], "targets", pairs)
-    if targets["alternative"].any():
-        differs = targets.groupby(key)["grade"].transform("nunique").to_numpy() > 1
-        allowed = "one grade for all alternatives of a target"
-        refuse_rows(targets["target_id"], differs, "targets", allowed)
+    return told and f"; taken from the columns {told}"
 
 
 @dataclass(eq=False)
@@ -132,19 +107,33 @@ class Golden(GoldenVerbs):
             relevant = self.targets.loc[self.targets["grade"] > 0, "query_id"]
             found = is_among(self.queries["query_id"], relevant)
             self.queries["answerable"] = pd.arrays.BooleanArray(found, ~found)  # else NA
-        ids = self.queries["query_id"]
-        numbers = pair_numbers(np.zeros(len(ids), np.int64), ids)
+        numbers = lookup(self.queries["query_id"], pd.Index(self.queries["query_id"].unique()))
         _refuse_repeats(self.queries, ["query_id"], "queries", numbers)
         for item in fields(self):
             frame = getattr(self, item.name)
             if len(frame) and "query_id" in frame and item.name != "queries":
-                known = is_among(frame["query_id"], self.queries["query_id"])
                 refuse_rows(
-                    frame["query_id"], ~known, item.name,
+                    frame["query_id"], ~is_among(frame["query_id"], self.queries["query_id"]),
+                    item.name,
                     "ids of the queries frame; `golden.select` takes a part of a golden set",
                 )  # fmt: skip
-        self.targets = _with_ids(self.targets)
-        _refuse_ambiguous(self.targets, self.queries["query_id"])
+        targets = self.targets
+        for level, column in ID_OF_LEVEL.items():  # without an id: that which target_id names
+            is_open = np.asarray(targets["level"].array == level)
+            if column in targets:
+                is_open = is_open & targets[column].array.isna()
+            if is_open.any():
+                ids = targets["target_id"].where(is_open)
+                targets = targets.assign(**{column: targets.get(column, ids).fillna(ids)})
+        self.targets, key = targets, ["query_id", "level", "target_id"]
+        # as a rule a query has a target once, whatever its level
+        query = lookup(targets["query_id"], pd.Index(self.queries["query_id"]))
+        pairs = pair_numbers(query, targets["target_id"])
+        _refuse_repeats(targets, [*key, "alternative"], "targets", pairs)
+        if targets["alternative"].any():
+            differs = targets.groupby(key)["grade"].transform("nunique").to_numpy() > 1
+            allowed = "one grade for all alternatives of a target"
+            refuse_rows(targets["target_id"], differs, "targets", allowed)
 
     def select(self, queries: Any) -> "Golden":
         """Return the part of the golden set about some queries.
@@ -184,12 +173,10 @@ class Golden(GoldenVerbs):
     @property
     def _refusals(self) -> pd.Series:
         """Ids of the queries that should be refused, without unlabelled ones."""
-
-        def make() -> pd.Series:
-            is_due = ~self.queries["answerable"].fillna(True).to_numpy(bool)
-            return self.queries["query_id"][is_due]
-
-        return self._once("refusals", make)
+        answerable = self.queries["answerable"]
+        return self._once(
+            "refusals", lambda: self.queries["query_id"][~answerable.fillna(True).to_numpy(bool)]
+        )
 
     @property
     def _coded(self) -> "Golden":
@@ -232,15 +219,12 @@ class Golden(GoldenVerbs):
 
     def __repr__(self) -> str:
         answerable = self.queries["answerable"]
-        labels = (
-            f"{int(answerable.sum())} answerable, {len(self._refusals)} should be refused,"
-            f" {int(answerable.isna().sum())} unlabelled"
-        )
-        n_targets = self.targets.groupby("level")["target_id"].count()
-        levels = ", ".join(f"{n} {level}" for level, n in n_targets.items())
+        n_of = self.targets["level"].value_counts().sort_index()
+        levels = ", ".join(f"{n} {level}" for level, n in n_of.items())
         return visible(
-            f"Golden: {plural(len(self.queries), 'query')} ({labels}); targets: {levels or 'none'}"
-            f"{_mapping_text(self._mapping)}"
+            f"Golden: {plural(len(self.queries), 'query')} ({int(answerable.sum())} answerable,"
+            f" {len(self._refusals)} should be refused, {int(answerable.isna().sum())} unlabelled);"
+            f" targets: {levels or 'none'}{_mapping_text(self._mapping)}"
         )
 
 
@@ -292,9 +276,8 @@ class Results(ResultsVerbs):
                 used = column.cat.remove_unused_categories().cat.categories
                 check_known(used, names, name, "run_id", "the runs frame has")
                 setattr(self, name, frame.assign(run_id=column.cat.set_categories(names)))
-        responses = self.responses
-        pairs = pair_numbers(codes_of(responses["run_id"]), responses["query_id"])
-        _refuse_repeats(responses, ["run_id", "query_id"], "responses", pairs)
+        pairs = pair_numbers(codes_of(self.responses["run_id"]), self.responses["query_id"])
+        _refuse_repeats(self.responses, ["run_id", "query_id"], "responses", pairs)
 
     def _of_runs(self) -> dict[str, pd.DataFrame]:
         """Return the frames that say of which run a row is."""
@@ -332,8 +315,10 @@ class Results(ResultsVerbs):
             check_type(part, Results, "parts")
         frames: dict[str, Any] = {}
         for item in fields(cls):
-            all_ = [frame for part in parts if (frame := getattr(part, item.name)) is not None]
-            found = [one for one in all_ if len(one) or item.name in ("runs", "responses")]
+            found = [
+                frame for part in parts if (frame := getattr(part, item.name)) is not None
+                and (len(frame) or item.name in ("runs", "responses"))
+            ]  # fmt: skip
             if found:
                 frames[item.name] = pd.concat(found, ignore_index=True)
         if "mapping" in frames:
@@ -342,10 +327,11 @@ class Results(ResultsVerbs):
 
     def __repr__(self) -> str:
         n_failed = int(self.responses["error"].notna().sum())
-        calls = pd.DataFrame() if self.calls is None else self.calls
+        calls, reported = (
+            pd.DataFrame() if one is None else one for one in (self.calls, self.reported)
+        )
         n_calls = int(calls["n_hits"].count()) if "n_hits" in calls else 0
-        n_reported = 0 if self.reported is None else len(self.reported)
-        counts = {"call": n_calls, "reported value": n_reported}
+        counts = {"call": n_calls, "reported value": len(reported)}
         more = "".join(f", {plural(n, noun)}" for noun, n in counts.items() if n)
         return visible(
             f"Results: {plural(len(self.runs), 'run')}, {plural(len(self.responses), 'response')}"
@@ -403,10 +389,7 @@ def run_names(runs: pd.DataFrame, names: Iterable[str] | str) -> list[str]:
         A name that no run has, or a system that several have; the candidates are listed.
     """
     ids, systems = runs["run_id"].astype("str"), runs.reindex(columns=["system"])["system"]
-    of_systems = ids.groupby(systems.to_numpy()).indices
-    known = {one: ids.iloc[rows].tolist() for one, rows in of_systems.items()} | {
-        one: [one] for one in ids
-    }
+    known = ids.groupby(systems.to_numpy()).agg(list).to_dict() | {one: [one] for one in ids}
     asked = names_of(names, "run", "the names of runs, as text")
     check_known(asked, known, "run", "run or system", "there are")
     if several := [name for name in asked if len(known[name]) > 1]:

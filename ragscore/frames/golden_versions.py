@@ -71,8 +71,8 @@ def hashes_by_query(query_ids: pd.Series, frames: dict[str, pd.DataFrame]) -> pd
 def _rows(name: str, frame: pd.DataFrame) -> list[str]:
     """Return each row of a frame as JSON, column by column, which is fast."""
     columns = [_cells(frame[column]) for column in sorted(frame.columns)]
-    contents = [", ".join(filter(None, cells)) for cells in zip(*columns, strict=True)]
-    return [f"[{_json(name)}, {{{content}}}]" for content in contents]
+    rows = (", ".join(filter(None, cells)) for cells in zip(*columns, strict=True))
+    return [f"[{_json(name)}, {{{row}}}]" for row in rows]
 
 
 def _cells(column: pd.Series) -> list[str]:
@@ -99,19 +99,15 @@ def query_parts(golden: Any) -> pd.DataFrame:
     is_folder = tags["kind"].eq("folder").to_numpy(dtype=bool)
     expected = [name for name in ("answerable", "reference_answer") if name in queries]
     labels = {"queries": queries[["query_id", "query", *expected]], "tags": tags[is_folder]}
-    notes = {"queries": queries.drop(columns=expected), "tags": tags[~is_folder]}
     ids, texts = golden.queries["query_id"], golden.queries["query"].fillna("")
     parts = {
         "text": texts.map(short_hash).set_axis(pd.Index(ids)),
         "labels": hashes_by_query(ids, content | labels),
-        "notes": hashes_by_query(ids, notes),
+        "notes": hashes_by_query(
+            ids, {"queries": queries.drop(columns=expected), "tags": tags[~is_folder]}
+        ),
     }
     return pd.DataFrame(parts).rename_axis("query_id")
-
-
-def golden_digest(parts: pd.DataFrame) -> str:
-    """Return one hash of all that affects scores, whatever the order of queries."""
-    return short_hash("\n".join(sorted(parts.index + " " + parts["text"] + " " + parts["labels"])))
 
 
 def golden_changes(golden: Any, old: Any) -> pd.DataFrame:
@@ -126,17 +122,16 @@ def golden_changes(golden: Any, old: Any) -> pd.DataFrame:
     """
     check_type(old, type(golden), "old")
     changes = changes_of(query_parts(old), query_parts(golden))
-    sides = [
+    came, went = (
         one.targets[["query_id", "level", "target_id"]].drop_duplicates() for one in (golden, old)
-    ]
-    moved = sides[0].merge(sides[1], how="outer", indicator="sign").query("sign != 'both'")
+    )
+    moved = came.merge(went, how="outer", indicator="sign").query("sign != 'both'")
     ids = (
         moved["sign"].map({"left_only": "+", "right_only": "-"}).astype("str") + moved["target_id"]
     )
     what = ids.sort_values().groupby(moved["query_id"]).agg(", ".join).astype("str")
-    is_kept = ~changes["change"].isin(["added", "removed"]).to_numpy()
-    named = what.reindex(changes["query_id"]).where(is_kept).fillna("")
-    return changes.assign(what=named.to_numpy())
+    named = what.reindex(changes["query_id"]).fillna("").to_numpy()
+    return changes.assign(what=np.where(changes["change"].isin(["added", "removed"]), "", named))
 
 
 def changes_of(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:

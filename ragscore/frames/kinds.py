@@ -257,15 +257,15 @@ def _conformed(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     columns = {
         name: cast(held[name], dtype, kind) for name, dtype in dtypes.items() if name in held
     }
-    for name in spec.key:
-        needed = "a value in every row: it is part of the key"
-        refuse_rows(columns[name], columns[name].array.isna(), kind, needed)
+    for one in map(columns.__getitem__, spec.key):
+        refuse_rows(one, one.array.isna(), kind, "a value in every row: it is part of the key")
     for name, lowest in spec.lowest.items():
-        is_low = columns[name].to_numpy() < lowest
-        refuse_rows(columns[name], is_low, kind, f"whole numbers from {lowest}")
+        low = columns[name].to_numpy() < lowest
+        refuse_rows(columns[name], low, kind, f"whole numbers from {lowest}")
     for name, choices in spec.choices.items():
-        is_other = ~is_among(columns[name], choices)
-        refuse_rows(columns[name], is_other, kind, f"one of {', '.join(choices)}")
+        refuse_rows(
+            columns[name], ~is_among(columns[name], choices), kind, f"one of {', '.join(choices)}"
+        )
     columns |= {name: held[name] for name in extra}
     for name, column in columns.items():
         if column.dtype == object:
@@ -302,8 +302,7 @@ def from_records(records: list[dict[str, Any]], kind: str) -> pd.DataFrame:
         return empty(kind)
     spec, columns = KINDS[kind], dict[str, pd.Series]()
     for name in dict.fromkeys(chain.from_iterable(records)):
-        held = (record.get(name) for record in records)
-        values = [None if one is pd.NA else one for one in held]
+        values = [None if (one := row.get(name)) is pd.NA else one for row in records]
         if name in spec.required or any(value is not None for value in values):
             known, other = (_INFERRED, "object") if name in spec.dtypes else (_OWN, "str")
             dtype = known.get(infer_dtype(values, skipna=True), other)
@@ -368,10 +367,7 @@ def cast(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     """
     if str(column.dtype) == dtype:
         return column
-    if dtype in ("str", "category"):
-        texts = _as_text(column, kind)
-        return coded(texts) if dtype == "category" else texts
-    casts = {_UTC: _as_times, "boolean": _as_flags}
+    casts = {"str": _as_text, "category": _as_text, _UTC: _as_times, "boolean": _as_flags}
     return casts.get(dtype, _as_numbers)(column, dtype, kind)
 
 
@@ -388,7 +384,7 @@ def refuse_rows(column: pd.Series, is_bad: np.ndarray, kind: str, allowed: str) 
         )
 
 
-def _as_text(column: pd.Series, kind: str) -> pd.Series:
+def _as_text(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     """Return texts. Ids are text or whole numbers; other texts may be any number."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype("str" if column.cat.categories.dtype == "str" else "object")
@@ -398,25 +394,25 @@ def _as_text(column: pd.Series, kind: str) -> pd.Series:
         is_bad = column.notna() & column.astype(object).map(
             lambda value: isinstance(value, (bool, np.bool_)) or not isinstance(value, types)
         )
-        allowed = "text or whole numbers" if is_id else "text"
-        refuse_rows(column, is_bad.to_numpy(dtype=bool), kind, allowed)
-    return column.astype("str")
+        refuse_rows(column, is_bad.to_numpy(dtype=bool), kind, "text" + " or whole numbers" * is_id)
+    texts = column.astype("str")
+    return coded(texts) if dtype == "category" else texts
 
 
 def _as_times(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     """Return times; texts are ISO 8601, and a time without a zone is one of UTC."""
     times = pd.to_datetime(column.astype("str"), utc=True, format="ISO8601", errors="coerce")
-    is_bad = (column.notna() & times.isna()).to_numpy(dtype=bool)
-    refuse_rows(column, is_bad, kind, "times, or texts such as 2026-01-31T09:30:00Z")
+    allowed = "times, or texts such as 2026-01-31T09:30:00Z"
+    refuse_rows(column, (column.notna() & times.isna()).to_numpy(dtype=bool), kind, allowed)
     return times.astype(dtype)  # type: ignore[call-overload]
 
 
 def _as_flags(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     """Return flags; 0 and 1 are some, too."""
-    is_bad = column.notna() & ~column.map(
+    is_flag = column.map(
         lambda one: isinstance(one, (int, float, np.generic)) and one in (0, 1)
-    ).astype(bool)
-    refuse_rows(column, is_bad.to_numpy(dtype=bool), kind, "true or false")
+    ).to_numpy(dtype=bool)
+    refuse_rows(column, ~is_flag & column.notna().to_numpy(), kind, "true or false")
     return column.map(bool, na_action="ignore").astype(dtype)  # type: ignore[call-overload]
 
 
@@ -442,7 +438,7 @@ def _as_numbers(column: pd.Series, dtype: str, kind: str) -> pd.Series:
 def _numbers_in(column: pd.Series, dtype: str) -> pd.Series:
     """Return the numbers in a column of objects or texts, NA for all else; 1e999 is no infinity."""
     values = column.astype(object)
-    others = (dt.date, dt.timedelta) if dtype == "float64" else (bool, dt.date, dt.timedelta)
+    others = (dt.date, dt.timedelta, *([bool] if dtype != "float64" else []))
     is_other = values.map(lambda one: isinstance(one, others) or _is_beyond_64_bits(one))
     values = values.mask(is_other.astype(bool))
     # a nullable type: None among whole numbers would make floats of them, and round large ones

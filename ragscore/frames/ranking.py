@@ -69,8 +69,8 @@ def collapse_hits(hits: pd.DataFrame) -> pd.DataFrame:
     """
     if "doc_id" not in hits:
         return hits
-    columns = {"cell": _cells(hits), "doc": pd.factorize(hits["doc_id"])[0]}
-    ranked = pd.DataFrame(columns).iloc[np.argsort(hits["rank"].to_numpy(), kind="stable")]
+    cells = pd.DataFrame({"cell": _cells(hits), "doc": pd.factorize(hits["doc_id"])[0]})
+    ranked = cells.iloc[np.argsort(hits["rank"].to_numpy(), kind="stable")]
     is_again = ranked.duplicated() & (ranked["doc"] >= 0)
     rank = ranked[~is_again].groupby("cell").cumcount().sort_index() + 1
     return hits.iloc[rank.index].assign(rank=rank.to_numpy("int32"))
@@ -79,8 +79,8 @@ def collapse_hits(hits: pd.DataFrame) -> pd.DataFrame:
 def tied(cell: Codes, hits: pd.DataFrame) -> Flags:
     """Flag hits with the score of another hit of their list; `cell` is the list of each hit."""
     scores = hits.reindex(columns=["score"])["score"].to_numpy("float64", na_value=np.nan)
-    is_repeated = pd.DataFrame({"cell": cell, "score": scores}).duplicated(keep=False)
-    return is_repeated.to_numpy() & ~np.isnan(scores)
+    rows = pd.DataFrame({"cell": cell, "score": scores})
+    return rows.duplicated(keep=False).to_numpy() & ~np.isnan(scores)
 
 
 def ranked_again(results: Results, hits: pd.DataFrame) -> Results:
@@ -97,9 +97,8 @@ def ranked_again(results: Results, hits: pd.DataFrame) -> Results:
         return replace(results, hits=hits)
     keys = [*CELL, "rank"]
     moved = results.hits.loc[hits.index, keys].assign(new=hits["rank"].to_numpy("int32"))
-    sides = [one.astype({"run_id": "str"}) for one in (results.hit_meta, moved)]
-    meta = sides[0].merge(sides[1], on=keys).drop(columns="rank").rename(columns={"new": "rank"})
-    return replace(results, hits=hits, hit_meta=meta)
+    meta = results.hit_meta.merge(moved, on=keys).drop(columns="rank")
+    return replace(results, hits=hits, hit_meta=meta.rename(columns={"new": "rank"}))
 
 
 def _trec_ranks(hits: pd.DataFrame, dtype: str) -> Codes:

@@ -256,8 +256,10 @@ class Display(ABC):
 
     def _repr_html_(self) -> str:
         title, *rest = self._parts()
-        text = f'<p class="rs-title rs-{self._tint()}"><b>{html_text(title)}</b></p>{html_of(rest)}'
-        return f'{HEAD}<div class="rs-display">{text}</div>'
+        return (
+            f'{HEAD}<div class="rs-display"><p class="rs-title rs-{self._tint()}">'
+            f"<b>{html_text(title)}</b></p>{html_of(rest)}</div>"
+        )
 
     def to_markdown(self) -> str:
         """Return what the object shows as Markdown."""
@@ -277,9 +279,9 @@ class Display(ABC):
             if isinstance(part, Table):
                 blocks += ["", part.to_text(), ""]
             else:
-                blocks += ["", f"{_count(part)}: .notes()"] if isinstance(part, Notes) else [part]
-        pairs = zip(blocks, ["", *blocks], strict=False)
-        return visible("\n".join(one for one, before in pairs if one or before).rstrip("\n"))
+                count = plural(len(part.splitlines()), "note")
+                blocks += ["", f"{count}: .notes()"] if isinstance(part, Notes) else [part]
+        return visible(re.sub("\n{3,}", "\n\n", "\n".join(blocks)).rstrip("\n"))
 
 
 def html_of(parts: Sequence[str | Table]) -> str:
@@ -290,13 +292,10 @@ def html_of(parts: Sequence[str | Table]) -> str:
             text += part.to_html(alone=False)
         else:
             lines = f'<p style="white-space:pre-line">{html_text(part)}</p>'
-            head = f"<details><summary>{_count(part)}</summary>{lines}</details>"
-            text += head if isinstance(part, Notes) else lines
+            count = plural(len(part.splitlines()), "note")
+            folded = f"<details><summary>{count}</summary>{lines}</details>"
+            text += folded if isinstance(part, Notes) else lines
     return text
-
-
-def _count(notes: str) -> str:
-    return plural(len(notes.splitlines()), "note")
 
 
 def with_sign(text: str) -> str:
@@ -385,14 +384,15 @@ def shown_intervals(rows: pd.DataFrame, signed: bool = False) -> list[str]:
 
 def shown_p(p: float) -> str:
     """Return a p value for a table, with so many decimals that it is seen below .05, or not."""
-    places = decimals_beside(-p, -ALPHA, p < ALPHA, 3)
-    return "< .001" if p < 0.001 else f"{p:.{places}f}".removeprefix("0")
+    if p < 0.001:
+        return "< .001"
+    return f"{p:.{decimals_beside(-p, -ALPHA, p < ALPHA, 3)}f}".removeprefix("0")
 
 
 def shown_n(n: int, n_expected: int, other: int | None = None) -> str:
     """Return "n / expected" for a table; with `other`, the number expected of the candidate."""
-    is_alike = other is None or other == n_expected
-    return f"{n} / {n_expected}" + f" (baseline), {other} (candidate)" * (not is_alike)
+    both = f"{n_expected} (baseline), {other} (candidate)"
+    return f"{n} / {n_expected if other in (None, n_expected) else both}"
 
 
 def dump(report: Any, **more: Any) -> str:
@@ -432,8 +432,7 @@ def reload(report: type[Any], text: str, allowed: str = ALLOWED) -> Any:
 
 def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return rows as JSON writes them: None for missing values, times as ISO text."""
-    texts = frame.select_dtypes("datetimetz").astype("str")
-    values = frame.assign(**texts).astype("object")
+    values = frame.assign(**frame.select_dtypes("datetimetz").astype("str")).astype("object")
     return records_of(values.replace({math.inf: "Infinity", -math.inf: "-Infinity"}))
 
 

@@ -49,7 +49,7 @@ def supported_metrics(
     own = [one for one in sources if isinstance(one, Metric)]
     options = {"format": format, "columns": columns, "strict": strict}
     found = [one for each in sources if each not in own for one in read_source(each, options)[0]]
-    goldens = [one for one in found if isinstance(one, Golden)]
+    goldens = [one._coded for one in found if isinstance(one, Golden)]  # which keep what is found
     results = [one for one in found if isinstance(one, Results)]
     with_targets = [
         level for level in LEVELS if any(len(targets_at(one, level).targets) for one in goldens)

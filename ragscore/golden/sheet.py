@@ -122,10 +122,9 @@ def state(sheet: pd.DataFrame) -> pd.DataFrame:
     DataError
         A grade that is no whole number from 0 on; `answerable` that is neither true nor false.
     """
-    given = sheet.reindex(columns=STATE).astype("object")
-    texts = given.where(given.notna(), "").astype("str").apply(lambda one: one.str.strip())
-    grade = texts["grade"].str.removesuffix(".0")
-    stated = texts["answerable"].str.lower()
+    texts = sheet.reindex(columns=STATE).astype("str").fillna("")
+    grade = texts["grade"].str.strip().str.removesuffix(".0")
+    stated = texts["answerable"].str.strip().str.lower()
     for name, found, is_right, allowed in (
         ("grade", grade, grade.str.fullmatch(r"\d{0,9}"), "0, 1, 2, 3, or nothing"),
         ("answerable", stated, stated.isin(["true", "false", ""]), "true, false, or nothing"),
@@ -136,7 +135,7 @@ def state(sheet: pd.DataFrame) -> pd.DataFrame:
                 f"found {found.iloc[row]!r} (query {sheet['query_id'].iloc[row]})",
                 field=f"sheet.{name}", allowed=allowed,
             )  # fmt: skip
-    return texts.assign(grade=grade, answerable=stated)
+    return texts.assign(grade=grade, answerable=stated, snippet=texts["snippet"].str.strip())
 
 
 def pooled_hits(results: Results, level: str, k: int) -> pd.DataFrame:

@@ -29,7 +29,7 @@ FIELD_OF_LEVEL = {level: field for level, (field, _) in ID_FIELDS.items()} | {
 MIN_SHARE_OF_PATTERN = 0.9  # of the ids; if fewer are alike, the set has no pattern
 COLUMNS = ["severity", "rule", "query_id", "file", "line", "field", "found", "allowed"]
 ITEM = ["query_id", "kind", "found", "field", "allowed"]
-_RECENCY = "category in ['recency', 'conflict', 'recency/conflict']"
+_RECENCY = {"category": ["recency", "conflict", "recency/conflict"]}
 _RECENCY_RULES = "one of cite_newer, acknowledge_both, cite_both"
 
 
@@ -37,70 +37,70 @@ class Rule(NamedTuple):
     """Rule of a good golden set.
 
     `needs` is a kind of items ("group": some must be there; "no group": none may be), of queries
-    for which the condition `applies` holds. A `pattern` narrows the items.
+    that have one of the values in each column that `applies` names. A `pattern` narrows the items.
     """
 
     name: str
     field: str
     allowed: str
-    applies: str
+    applies: dict[str, list[Any]]
     needs: str
     pattern: str = ""
     severity: str = "error"
 
 
 RULES = (
-    Rule("queries have text", "query", "the text of the query", "", "no blank"),
-    Rule("ids follow the set's pattern", "id", "an id like the others", "", "no odd id",
+    Rule("queries have text", "query", "the text of the query", {}, "no blank"),
+    Rule("ids follow the set's pattern", "id", "an id like the others", {}, "no odd id",
     severity="warning"),
     Rule("answerable needs supports", "gold_supports", "at least one support",
-    "answerable == True and supports_only", "target"),
+    {"answerable": [True], "supports_only": [True]}, "target"),
     Rule("unanswerable expects nothing", "answerable",
-    "no expected ids or supports: the query should be refused", "answerable == False",
+    "no expected ids or supports: the query should be refused", {"answerable": [False]},
     "no target"),
     Rule("unanswerable has no key facts", "expected_key_facts",
-    "an empty list: the query should be refused", "answerable == False", "no key_fact"),
+    "an empty list: the query should be refused", {"answerable": [False]}, "no key_fact"),
     Rule("something is expected", "answerable",
-    "a target, a check, a reference answer, or answerable", "answerable.isna()", "expectation"),
+    "a target, a check, a reference answer, or answerable", {"answerable": [pd.NA]}, "expectation"),
     Rule("factual has no groups", "required_support_groups", "null for this category",
-    "category == 'factual'", "no group"),
+    {"category": ["factual"]}, "no group"),
     Rule("factual has no recency rule", "recency_conflict_rule", "null for this category",
-    "category == 'factual'", "no recency_rule"),
+    {"category": ["factual"]}, "no recency_rule"),
     Rule("multi_hop has groups", "required_support_groups", "at least one group",
-    "category == 'multi_hop'", "group"),
+    {"category": ["multi_hop"]}, "group"),
     Rule("multi_hop has two supports", "gold_supports", "at least 2 targets",
-    "category == 'multi_hop'", "no single"),
+    {"category": ["multi_hop"]}, "no single"),
     Rule("groups name supports", "required_support_groups",
-    "indices or ids of the query's own targets", "", "no unknown member"),
+    "indices or ids of the query's own targets", {}, "no unknown member"),
     Rule("recency has a rule", "recency_conflict_rule", _RECENCY_RULES, _RECENCY, "recency_rule"),
-    Rule("recency rules are known", "recency_conflict_rule", _RECENCY_RULES, "",
+    Rule("recency rules are known", "recency_conflict_rule", _RECENCY_RULES, {},
     "no recency_rule", "^(?!(?:cite_newer|acknowledge_both|cite_both)$)"),
     Rule("recency has two supports", "gold_supports", "at least 2 targets", _RECENCY, "no single"),
     Rule("general is unanswerable", "answerable", "false for this category",
-    "category == 'general'", "no answerable"),
+    {"category": ["general"]}, "no answerable"),
     Rule("general has no supports", "gold_supports", "none for this category",
-    "category == 'general'", "no target"),
+    {"category": ["general"]}, "no target"),
     Rule("general has no key facts", "expected_key_facts", "none for this category",
-    "category == 'general'", "no key_fact"),
-    Rule("paths have forward slashes", "gold_supports", "a path with /", "", "no path", r"\\"),
-    Rule("folders have forward slashes", "folders", "a folder with /", "", "no folder", r"\\"),
-    Rule("headings are joined by ' > '", "gold_supports", "parts joined by ' > '", "",
+    {"category": ["general"]}, "no key_fact"),
+    Rule("paths have forward slashes", "gold_supports", "a path with /", {}, "no path", r"\\"),
+    Rule("folders have forward slashes", "folders", "a folder with /", {}, "no folder", r"\\"),
+    Rule("headings are joined by ' > '", "gold_supports", "parts joined by ' > '", {},
     "no heading", r"[^\s\-=>]>[^=>]|[^\-=>]>[^\s=>]|\s\s>|>\s\s"),
     Rule("some target is relevant", "answerable", "a target of grade 1 or more",
-    "answerable == True", "no best grade", "^0$"),
+    {"answerable": [True]}, "no best grade", "^0$"),
     Rule("must_contain is not forbidden", "must_contain",
-    "texts that an answer can hold without a forbidden one", "", "no forbidden text"),
+    "texts that an answer can hold without a forbidden one", {}, "no forbidden text"),
     Rule("expected source keys are not forbidden", "expected_source_keys",
-    "keys that hold no forbidden text", "", "no forbidden key"),
+    "keys that hold no forbidden text", {}, "no forbidden key"),
     Rule("nothing expected where empty is", "expected_empty", "no target beside it",
-    "expects_empty", "no target"),
+    {"expects_empty": [True]}, "no target"),
     Rule("targets are in the folders", "gold_supports",
-    "a path under a folder that the query lists", "", "no path outside"),
-    Rule("tags name the query's vaults", "tags", "a vault that the query lists", "",
+    "a path under a folder that the query lists", {}, "no path outside"),
+    Rule("tags name the query's vaults", "tags", "a vault that the query lists", {},
     "no foreign vault"),
-    Rule("fields are known", "id", "a field of the golden file", "", "no misspelt field",
+    Rule("fields are known", "id", "a field of the golden file", {}, "no misspelt field",
     severity="warning"),
-    Rule("ids are in the catalogue", "id", "ids of the catalogue", "", "no uncatalogued id"),
+    Rule("ids are in the catalogue", "id", "ids of the catalogue", {}, "no uncatalogued id"),
 )  # fmt: skip
 
 
@@ -197,20 +197,20 @@ def _violations(golden: Golden, catalogue: pd.DataFrame | None) -> pd.DataFrame:
     )
     parts, of_kind = [pd.DataFrame(columns=COLUMNS)], dict(iter(items.groupby("kind")))
     for rule in RULES:
-        kind = rule.needs.removeprefix("no ")
+        kind, asked = rule.needs.removeprefix("no "), queries
         own = of_kind.get(kind, items[:0])
         if rule.pattern:
             own = own[own["found"].str.contains(rule.pattern)]
-        if not len(own) and kind != rule.needs:
-            continue
-        asked = queries.query(rule.applies, engine="python") if rule.applies else queries
-        own = own[own["query_id"].isin(asked["query_id"])]
+        for column, values in rule.applies.items():
+            asked = asked[asked[column].isin(values)]
         if kind == rule.needs:
             lacking = asked[~asked["query_id"].isin(own["query_id"])]
             own = lacking[["query_id"]].assign(found="none").reindex(columns=ITEM).astype("object")
-        field, allowed = own["field"].fillna(rule.field), own["allowed"].fillna(rule.allowed)
-        stated = {"rule": rule.name, "severity": rule.severity}
-        parts.append(own.assign(field=field, allowed=allowed, **stated))
+        elif len(own):
+            own = own[own["query_id"].isin(asked["query_id"])]
+        if len(own):
+            stated = {name: own[name].fillna(getattr(rule, name)) for name in ("field", "allowed")}
+            parts.append(own.assign(rule=rule.name, severity=rule.severity, **stated))
     return pd.concat(parts, ignore_index=True)
 
 

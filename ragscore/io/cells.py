@@ -62,9 +62,6 @@ class Cells:
         if (texts := _plain_texts(column)) is None:
             values = [as_id(plain_cell(one)) for one in column]
             texts = pd.Series(values, column.index, dtype="str", name=column.name)
-        is_json = texts.str.startswith(('{"', "[{", '["')).to_numpy(bool)
-        allowed = f"an id; such texts are read by frame[{column.name!r}].map(json.loads)"
-        self.report(column, is_json, allowed)
         lengths = texts.str.len().to_numpy("float64", na_value=0)
         is_bad = (lengths == 0) & (is_needed | column.notna())
         if has_limits():

@@ -81,8 +81,6 @@ ANSWERABLE = {
     for name in GOLDEN_ROLES[role].split()
 }
 """Names for what `answerable` says: True where they say the same, False where the opposite."""
-DISTANCES = ("distance", "distances")
-"""Names of scores of which the smallest comes first. In objects the order counts alone."""
 METRIC_ROLES = ("score.", "reason.", "scorer_error.")
 """Beginnings of the roles of values that another tool computed: `score.<metric>` and the like."""
 ID_ROLES = ("doc_id", "chunk_id")
@@ -123,9 +121,9 @@ _OWN = {
 """What our files call a role, if not by its name."""
 
 
-def plain_name(name: str) -> str:
+def plain_name(name: object) -> str:
     """Return a column's name without letter case, spaces, "-" and "_"."""
-    return re.sub(r"[^0-9a-z.]", "", name.lower())
+    return re.sub(r"[^0-9a-z.]", "", str(name).lower())
 
 
 def _known(roles: Mapping[str, str]) -> dict[str, list[str]]:
@@ -195,17 +193,11 @@ def names_query(names: Iterable[str]) -> bool:
     return bool(plain & known) or all(plain & {*_KNOWN["results"][role]} for role in PLACE)
 
 
-def may_be(names: Iterable[str], side: str) -> bool:
-    """Return True if the names of columns alone make a table results, or a golden set."""
-    names, says = [*names], [role for role in SAYS[side] if role != "query"]
-    return names_query(names) and bool(called(names, side, *says))
-
-
 def is_record(names: Iterable[str], side: str) -> bool:
     """Return True for names of a record of a query; an id with only a score or a text is a hit."""
-    plain = {plain_name(name) for name in names}
-    says = called(plain, side, *{*SAYS[side]} - {"text"})
-    return names_query(plain if says or not plain & _BESIDE[side] else plain - {"id"})
+    says = called(names, side, *{*SAYS[side]} - {"text"})
+    is_hit = not says and _BESIDE[side] & {*map(plain_name, names)}
+    return names_query(one for one in names if not (is_hit and plain_name(one) == "id"))
 
 
 def resolve(
@@ -249,12 +241,11 @@ def resolve(
         roles |= {one: one for one in fields if one.startswith(METRIC_ROLES) and one not in roles}
     is_named = roles.keys() & {"query_id", "query"} or {*PLACE} <= roles.keys()
     says = [role for role in roles if role in SAYS[side] or role.startswith(METRIC_ROLES)]
-    if not (is_named and says):
+    # a golden set of queries alone has their ids, and nothing that was returned
+    returned = [role for role in ROLES["results"] if role not in _QUERY]
+    is_run = "query_id" not in roles or called(fields, "results", *returned)
+    if not (is_named and says) or (side == "golden" and says == ["query"] and is_run):
         raise unsettled(fields, roles, side, where, kind)
-    if side == "golden" and says == ["query"]:
-        returned = [role for role in ROLES["results"] if role not in _QUERY]
-        if "query_id" not in roles or called(fields, "results", *returned):
-            raise unsettled(fields, roles, side, where, kind)
     for role in roles.keys() - given.keys():
         _ask(role, roles, fields, side, where)
     return {role: roles[role] for role in (*ROLES[side], *roles) if role in roles}
@@ -308,9 +299,10 @@ def _fits(role: str, column: str, value: Any) -> bool:
     items = found if isinstance(found := nested(value), list) else []
     if role in ID_ROLES and items and isinstance(items[0], dict):  # else they are texts
         return bool({*ID_ROLES} & inner_roles(items[0], "doc_id").keys())
-    if role == "citations":  # accepted answers are texts with blanks
-        return not any(isinstance(one, str) and " " in one.strip() for one in items)
-    return True
+    # accepted answers are texts with blanks
+    return role != "citations" or not any(
+        isinstance(one, str) and " " in one.strip() for one in items
+    )
 
 
 def _ask(role: str, roles: Columns, fields: Mapping[str, Any], side: str, where: str) -> None:
@@ -423,7 +415,13 @@ def inner_roles(hit: Mapping[str, Any], role: str, beside: str = "score") -> Col
     roles: Columns = {
         name: plain[first[0]]
         for name in (*ID_ROLES, "rank", beside, "text")
-        if (first := [one for one in known[name] if one in plain and one not in ("id", *DISTANCES)])
+        if (
+            first := [
+                one
+                for one in known[name]
+                if one in plain and one not in ("id", "distance", "distances")
+            ]
+        )
     }
     if "id" in plain and not roles.keys() & {*ID_ROLES}:
         roles[role] = plain["id"]
@@ -433,11 +431,12 @@ def inner_roles(hit: Mapping[str, Any], role: str, beside: str = "score") -> Col
 def check_columns(columns: Columns, fields: Mapping[str, Any], side: str, where: str) -> None:
     """Refuse an unknown role and a column that isn't there, with the nearest one."""
     for role, column in columns.items():
-        if not is_role(role, side):
-            raise unknown_role(role, side, where)
+        check_role(role, side, where)
         if not isinstance(column, (str, NoneType)):
-            allowed = "role -> column, or None for no column"
-            raise DataError(f"{role!r}: {column!r}", file=where, field="columns", allowed=allowed)
+            raise DataError(
+                f"{role!r}: {column!r}", file=where, field="columns",
+                allowed="role -> column, or None for no column",
+            )  # fmt: skip
         if not (column is None or column in fields or value_at(fields, column) is not None):
             raise DataError(
                 f"no column {excerpt(column)} for {role}", file=where, field="columns",
@@ -450,16 +449,15 @@ def check_columns(columns: Columns, fields: Mapping[str, Any], side: str, where:
         )  # fmt: skip
 
 
-def is_role(role: str, side: str) -> bool:
-    """Return True for a role of results or of golden labels."""
-    return role in ROLES[side] or (side == "results" and str(role).startswith(METRIC_ROLES))
-
-
-def unknown_role(role: str, side: str, where: str | None = None) -> DataError:
-    """Return the error of an unknown role, with the one that was probably meant."""
+def check_role(role: str, side: str, where: str | None = None) -> None:
+    """Refuse an unknown role, with the one that was probably meant."""
+    if role in ROLES[side] or (side == "results" and str(role).startswith(METRIC_ROLES)):
+        return
     known = [*ROLES[side], *(["score.<metric>"] if side == "results" else [])]
-    allowed = nearest(role, known, "roles are")
-    return DataError(f"no role {excerpt(role)}", file=where, field="columns", allowed=allowed)
+    raise DataError(
+        f"no role {excerpt(role)}", file=where, field="columns",
+        allowed=nearest(role, known, "roles are"),
+    )  # fmt: skip
 
 
 def unsettled(
@@ -470,14 +468,9 @@ def unsettled(
     It shows the first record and a `columns=` to complete.
     """
     query = "query" if "query" in roles and "query_id" not in roles else "query_id"
-    wanted, what, more, option = "doc_id", "results", "answer for answers", "--columns"
-    if side == "golden":
-        what, more, option = (
-            "golden files", "grade or answerable for labels", "--golden-columns",
-        )  # fmt: skip
-        if "answer" in fields and "doc_id" not in roles:
-            wanted, more = "reference_answer", f"doc_id, {more}"
-    column = "answer" if wanted == "reference_answer" else roles.get(wanted, "???")
+    what, more, option = _UNSETTLED[side]
+    is_answer = side == "golden" and "answer" in fields and "doc_id" not in roles
+    wanted = "reference_answer" if is_answer else "doc_id"
     stems = {name: name.rstrip("0123456789") for name in fields}
     counts = Counter(stem for name, stem in stems.items() if stem not in ("", name))
     if several := [stem for stem, n in counts.items() if n > 1]:
@@ -488,9 +481,17 @@ def unsettled(
     return DataError(
         f"fits no format of {what} ({kind}); the first record is {', '.join(shown) or 'empty'}",
         file=where, field="format",
-        allowed=f"in rs.load_{side}, or {option} (also chunk_id, {more}); or a `format`",
-        columns={query: roles.get(query, "???"), wanted: column},
+        allowed=f"in rs.load_{side}, or {option} (also {more}); or a `format`",
+        columns={query: roles.get(query, "???"),
+                 wanted: "answer" if is_answer else roles.get("doc_id", "???")},
     )  # fmt: skip
+
+
+_UNSETTLED = {
+    "results": ("results", "chunk_id, answer for answers", "--columns"),
+    "golden": ("golden files", "chunk_id, grade or answerable for labels",
+               "--golden-columns"),
+}  # fmt: skip
 
 
 def _short(value: Any) -> str:

@@ -134,8 +134,6 @@ class Format:
     suffixes
         Endings of paths that mean it when it is written. Of a file that can't be read its reader
         tells the line that is wrong.
-    has_tags
-        True if a file's tags name its runs: another file may have the same ones.
     keeps
         What its writer keeps, apart by blanks: names of frames, of columns ("hits.score"), and how
         such names begin ("responses.x_"); `{level}` stands for its option. Saving tells the rest.
@@ -148,7 +146,6 @@ class Format:
     about: tuple[str, ...] = ("", "")
     options: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
-    has_tags: bool = False
     keeps: str = ""
 
 
@@ -249,8 +246,11 @@ def choose_format(
         fitting = named if named and is_torn else [table] * bool(is_table)
     if len(fitting) == 1:
         return fitting[0]
-    allowed = f"pass format=, one of {', '.join(by_name)}"
-    allowed = "its records, by yaml.safe_load(text)" if seen.kind == "yaml" else allowed
+    allowed = (
+        "its records, by yaml.safe_load(text)"
+        if seen.kind == "yaml"
+        else f"pass format=, one of {', '.join(by_name)}"
+    )
     if fitting:
         found = f"fits {len(fitting)} formats: {', '.join(one.name for one in fitting)}"
     elif lines:

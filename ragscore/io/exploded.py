@@ -25,6 +25,7 @@ from ragscore.io.run_records import fields_of
 from ragscore.io.values import LIST_ALLOWED, is_list_text, nested, plain_cell, value_at
 
 _SCALARS = (bool, int, float, str, type(None), np.generic)
+_JSON = ('{"', '["', "[{")
 _PAIRS = ([str, float], [str, int], [int, float])
 """Types of an id and its score; two texts, or two whole numbers, are two ids."""
 
@@ -51,10 +52,10 @@ class _Cell(NamedTuple):
     is_bad: bool = False
 
 
-def is_listed(column: pd.Series, is_again: bool = False) -> bool:
+def is_listed(column: pd.Series, query: pd.Series | None = None) -> bool:
     """Return True if a cell is a list or mapping, also one as text, or if none is known.
 
-    `is_again`: queries stand there again, so that a text such as "[1]" is an id of one hit.
+    Where a `query` stands there again, a text such as "[1]" is the id of one hit.
     """
     known = column.dropna()
     if known.dtype == object:
@@ -64,7 +65,9 @@ def is_listed(column: pd.Series, is_again: bool = False) -> bool:
         return not len(known)
     texts = known.astype("str")
     listed = texts[texts.str.startswith(("[", "{"))]
-    return bool(len(listed)) and not (is_again and listed.str.fullmatch(r"\[\d+\]").all())
+    if query is not None and len(listed) and query.duplicated().any():
+        listed = listed[~listed.str.fullmatch(r"\[\d+\]")]
+    return bool(len(listed))
 
 
 def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "score") -> Items:
@@ -93,10 +96,14 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
     lengths = np.array([len(one.items or ()) for one in mine], np.int64)
     row = np.repeat(np.arange(len(lengths)), lengths)
     held = [*chain.from_iterable(one.items or () for one in mine)]
-    if held and {*map(type, held)} == {dict}:
+    if held and isinstance(held[0], dict) and {*map(type, held)} == {dict}:
         found = _objects(held, main, cells.lines[row], cells, columns[main].name, beside)
     else:
         found = {main: column_of(held)}
+        is_json = main in ID_ROLES and found[main].astype("str").str.startswith(_JSON)
+        allowed = f"an id; [*map(json.loads, one)] for each one of frame[{columns[main].name!r}]"
+        of_items = Cells(cells.problems, cells.lines[row])
+        of_items.report(found[main].rename(str(columns[main].name)), is_json, allowed)
     is_known = np.array([one.items is not None for one in mine], bool)
     for role, values in lists.items():
         is_known |= [one is not None for one in values]
@@ -133,8 +140,8 @@ def _cell(cell: Any, is_ranked: bool) -> _Cell:
         value = hits_of(value) if is_ranked else nested(plain_cell(value))
     if isinstance(value, dict):
         ids, numbers = [*value], [*value.values()]
-        is_nested = any(isinstance(one, (list, dict)) for one in numbers)
-        if is_nested or (is_ranked and not (are_numbers or _are_numbers(value))):
+        are_numbers = are_numbers or _are_numbers(value)
+        if not are_numbers and (is_ranked or any(isinstance(o, (list, dict)) for o in numbers)):
             return _Cell([], is_bad=True)
         falling = sorted(numbers, reverse=True) if is_ranked else numbers
         if falling != numbers:

@@ -129,8 +129,7 @@ def _promptfoo(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
         as_text(first_at(row.values, "provider.label provider.id provider")) or "provider"
         for row in rows
     ]
-    n_prompts = len({as_text(row.values.get("promptIdx")) for row in rows})
-    has_prompts = n_prompts > len({*providers})
+    has_prompts = len({as_text(row.values.get("promptIdx")) for row in rows}) > len({*providers})
     for row, provider in zip(rows, providers, strict=True):
         one = row.values
         asked, response = mapping(one, "vars"), mapping(one, "response")
@@ -254,10 +253,9 @@ def _mlflow(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
             | without_missing({name: one.get(f"{name}/value") for name in _EXPECTED})
         )  # fmt: skip
         passages = each(expected, "expected_retrieved_context", _PASSAGES)
-        ids = ("trace_id", "request_id", "client_request_id")
         yield row, {
             "query": text_of(first_at(one, "inputs request"), QUERY_KEYS),
-            "answer": text_of(first_at(one, "outputs response prediction"), _ANSWERS),
+            "answer": text_of(first_at(one, "outputs response prediction"), ANSWER_KEYS),
             "error": one.get("error_message") or (message if has_failed else None),
             "reference_answer": first_at(expected, "expected_response")
             or first_at(one, "ground_truth targets target"),
@@ -266,11 +264,11 @@ def _mlflow(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
                for name in _PASSAGES},
             **(searches if searches["calls"] else {}),
             "scores": _scores_of_mlflow(one),
-            "extra": without_missing({name: as_text(one.get(name)) for name in ids}),
+            "extra": without_missing(
+                {name: as_text(one.get(name))
+                 for name in ("trace_id", "request_id", "client_request_id")}
+            ),
         }  # fmt: skip
-
-
-_ANSWERS = ("response", "answer", "output", "content")
 
 
 def _scores_of_mlflow(row: Fields) -> list[Fields]:
@@ -384,8 +382,9 @@ def _requests(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
 
 def _ratings(values: Fields, place: str, doc: str) -> Fields:
     rated = each(values, place, {"doc": doc, "rating": "rating"})
-    found = {str(one["doc"]): as_number(one["rating"]) for one in rated if one["doc"] is not None}
-    return without_missing(found)
+    return without_missing(
+        {str(one["doc"]): as_number(one["rating"]) for one in rated if one["doc"] is not None}
+    )
 
 
 # MTEB's predictions

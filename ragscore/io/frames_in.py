@@ -4,6 +4,7 @@ In: a frame of pandas or of anything with `__arrow_c_stream__`, records, dicts, 
 TSV, Parquet or JSON. Cells are as their source has them; who reads a column checks them.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
@@ -94,10 +95,11 @@ class Table:
 
 
 def _first(column: pd.Series) -> Any:
-    begin = column.first_valid_index() or 0
-    known = [plain_cell(one) for one in column.iloc[begin : begin + 100].dropna()]
+    begin: Any = column.first_valid_index() or 0
+    known = column.iloc[begin : begin + 100].dropna()
     # an empty list first: the next ones may hold something
-    return next((one for one in known if one not in EMPTY), known[0] if known else None)
+    found = next((one for one in map(plain_cell, known) if one not in EMPTY), None)
+    return plain_cell(known.iloc[0]) if found is None and len(known) else found
 
 
 EMPTY: tuple[Any, ...] = ([], {}, "[]")
@@ -106,9 +108,10 @@ EMPTY: tuple[Any, ...] = ([], {}, "[]")
 def frame_table(frame: pd.DataFrame, name: str = "frame", kind: str = "frame") -> Table:
     """Return a pandas frame as a table; names of its index are columns like others."""
     if frame.columns.has_duplicates or isinstance(frame.columns, pd.MultiIndex):
-        allowed = "one level of names, each there once; names=[...] of pd.read_csv without a header"
-        found = excerpt(", ".join(map(str, frame.columns)))
-        raise DataError(found, file=name, field="columns", allowed=allowed)
+        raise DataError(
+            excerpt(", ".join(map(str, frame.columns))), file=name, field="columns", allowed="one"
+            " level of names, each there once; names=[...] of pd.read_csv without a header",
+        )  # fmt: skip
     named = [one for one in frame.index.names if one is not None and one not in frame.columns]
     frame = frame.reset_index(drop=not named or len(named) < frame.index.nlevels)
     hidden = [one for one in frame.columns if str(one).startswith("__index_level_")]
@@ -153,7 +156,7 @@ def _content(path: Path, problems: Problems) -> Table | list[Row] | dict[str, An
         return value if rows and rows[0].values is value else rows
     if kind == "parquet":
         return arrow_table(read_parquet(path), str(path), kind)
-    return _csv_table(path, problems)
+    return _csv_table(path)
 
 
 def json_value(path: Path, allowed: str = "one JSON value") -> Any:
@@ -186,16 +189,11 @@ def json_records(value: Any, problems: Problems) -> list[Row]:
     return rows
 
 
-def _csv_table(path: Path, problems: Problems) -> Table:
-    """Return a CSV file with all cells as texts; more or fewer than in the header is a problem."""
+def _csv_table(path: Path) -> Table:
+    """Return a CSV file with all cells as texts, in each row as many as in the header."""
     from pyarrow import csv as pa_csv
 
-    data, bad = read_bytes(path), dict[int, str]()
-
-    def refuse(row: pa_csv.InvalidRow) -> str:
-        bad[row.number] = f"{row.actual_columns} cells under a header of {row.expected_columns}"
-        return "skip"
-
+    data = read_bytes(path)
     begin = data[: 1 << 16].decode("utf-8-sig", errors="replace")
     header = first_cells(begin)
     try:
@@ -204,7 +202,6 @@ def _csv_table(path: Path, problems: Problems) -> Table:
             pa_csv.ReadOptions(use_threads=False, block_size=len(data) + 1),
             pa_csv.ParseOptions(
                 delimiter=delimiter_of(begin), newlines_in_values=True,
-                invalid_row_handler=refuse,
             ),
             pa_csv.ConvertOptions(
                 column_types=dict.fromkeys(header, pa.large_string()),
@@ -213,13 +210,14 @@ def _csv_table(path: Path, problems: Problems) -> Table:
         )  # fmt: skip
     except (pa.ArrowException, UnicodeError) as error:
         read_text(path)  # names the line of a byte that isn't UTF-8
-        raise DataError(f"not readable as CSV ({error})", file=path) from error
-    for line, found in bad.items():
-        problems.add(found, line=line, allowed="as many cells as columns")
-    frame = arrow_table(read, str(path)).frame
-    frame = frame.drop(columns="", errors="ignore")  # pandas' index has no name
-    lines = np.delete(np.arange(2, len(frame) + len(bad) + 2), [line - 2 for line in bad])
-    return Table(str(path), "csv", frame, lines)
+        row = re.search(r"Row #(\d+)", str(error))
+        raise DataError(
+            f"not readable as CSV ({error})", file=path, line=int(row[1]) if row else None,
+            allowed="as many cells as columns in each row",
+        ) from error  # fmt: skip
+    table = arrow_table(read, str(path), "csv")
+    frame = table.frame.drop(columns="", errors="ignore")  # pandas' index has no name
+    return replace(table, frame=frame, lines=table.lines + 1)
 
 
 # Records and frames
@@ -232,8 +230,9 @@ def record_table(
     lines = lines or [*range(1, len(records) + 1)]
     for record, line in zip(records, lines, strict=True):
         if not isinstance(record, Mapping):
-            found = f"found {type(record).__name__}"
-            raise DataError(found, file=name, line=line, allowed="a dict a row")
+            raise DataError(
+                f"found {type(record).__name__}", file=name, line=line, allowed="a dict a row"
+            )
     names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, records))))
     columns = {
         str(key): _column([*map(methodcaller("get", key), records)], str(key), name, lines)
@@ -303,17 +302,19 @@ def table_of(
 
 def _of_dict(source: Mapping[Any, Any], name: str, columns: Columns | None, side: str) -> Table:
     """Return a dict as a table: columns, an object that holds records, or queries."""
-    is_named = names_query(map(str, source)) or {*(columns or {}).values()} & source.keys()
-    are_lists = all(isinstance(one, (list, tuple)) for one in source.values())
-    if is_named and are_lists and len(source) > 1:
+    is_named = names_query(map(str, [*source][:99])) or {*(columns or {}).values()} & source.keys()
+    if is_named and len(source) > 1 and {*map(type, source.values())} <= {list, tuple}:
         raise DataError(f"columns: {name_list(source)}", file=name, allowed="pd.DataFrame(data)")
-    lists = [one for one in source.values() if isinstance(one, list) and one]
-    objects = [one for one in lists if all(isinstance(item, dict) for item in one)]
     asked = {str((columns or {}).get(role)).partition(".")[0] for role in ("query_id", "query")}
-    known = [one for one in objects if asked & one[0].keys() or is_record(one[0], side)]
+    known = [
+        one for one in source.values()
+        if isinstance(one, list) and one and all(isinstance(item, dict) for item in one)
+        and (asked & one[0].keys() or is_record(one[0], side))
+    ]  # fmt: skip
     if len(known) == 1:  # records under one key, beside means or a config
         return record_table(known[0], name, "json")
-    if len(known) > 1 and any(isinstance(one, list) for one in known[0][0].values()):
+    first = known[0][0] if known else {}
+    if names_query(first.keys() - {"id"}) and any(isinstance(o, list) for o in first.values()):
         raise DataError(
             f"records under each of {name_list(source)}", file=name, allowed="one list of them:"
             ' [{"run_id": key} | row for key, rows in data.items() for row in rows]',
@@ -349,17 +350,18 @@ def _of_queries(source: Mapping[Any, Any], name: str, side: str) -> Table:
         listed = value if type(value) in (list, dict) else plain_cell(value)
         is_id = are_ids and isinstance(value, str) and kind_of(value) != "long"
         if not (isinstance(listed, (list, dict)) or is_id or (is_golden and value is None)):
-            found = f"found {describe(value)} for {query_id!r}"
-            raise DataError(found, file=name, allowed=_SHAPES[side])
+            raise DataError(
+                f"found {describe(value)} for {query_id!r}", file=name, allowed=_SHAPES[side]
+            )
         rows.append((run_id, query_id, listed))
-    scores = [[*one.values()] for _, _, one in rows if isinstance(one, dict)]
-    is_long = not is_golden and any(len(one) > 2 for one in scores)
-    if is_long and all(one == [*range(1, len(one) + 1)] for one in scores):
+    scores = [one.values() for _, _, one in rows if isinstance(one, dict)]
+    are_ranks = not is_golden and all([*one] == [*range(1, len(one) + 1)] for one in scores)
+    if are_ranks and any(len(one) > 2 for one in scores):
         warn(
             f"{name}: the numbers beside ids are 1, 2, 3 in their order, as ranks are, and count as"
             " scores: the last id comes first; of ranks pass {query: [*ids]}"
         )
     roles = {"run_id": "run_id"} if has_runs else {}
     roles |= {"query_id": "query_id", "doc_id": held}
-    frame = pd.DataFrame(rows, columns=["run_id", "query_id", held], dtype=object)
+    frame = pd.DataFrame(rows, columns=["run_id", "query_id", held])
     return Table(name, name, frame[[*roles.values()]], np.arange(1, len(frame) + 1), roles)

@@ -321,9 +321,14 @@ def _expected(fields: FieldReader, name: str, column: str) -> Iterator[dict[str,
         listed, grade = given.get("any"), given.get("grade", 1)
         every = [*map(as_id, listed if isinstance(listed, list) else [listed])]
         ids = tuple(dict.fromkeys(one for one in every if one is not None))
-        kinds = [isinstance(one, str) for one in listed] if isinstance(listed, list) else []
-        is_pair = kinds == [True, False]  # an id and its grade, which would be an id, too
-        if {*given} - {"any", "grade", "judged_by"} or not ids or None in every or is_pair:
+        # [id, grade] would be two ids
+        is_text = [isinstance(one, str) for one in listed] if isinstance(listed, list) else []
+        if (
+            {*given} - {"any", "grade", "judged_by"}
+            or not ids
+            or None in every
+            or is_text == [True, False]
+        ):
             fields.reject(item, name, IDS_ALLOWED)
         elif not _is_grade(grade):
             fields.reject({"grade": grade}, name, GRADE_ALLOWED)

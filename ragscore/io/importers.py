@@ -17,7 +17,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results, conform, from_records
 from ragscore.frames.kinds import LABELS
 from ragscore.io.cells import ids_of_queries, run_name_of
-from ragscore.io.columns import METRIC_ROLES, Columns, is_role, unknown_role
+from ragscore.io.columns import METRIC_ROLES, Columns, check_role
 from ragscore.io.detect import Format, Sample
 from ragscore.io.frames_in import Source, json_records, record_table, table_rows
 from ragscore.io.labels import labels_of
@@ -110,8 +110,7 @@ def _read(
 ) -> tuple[list[Fields], Fields]:
     """Return the rows of a tool's file with our names, and what the file says of the run."""
     for role in columns or {}:
-        if not is_role(role, side):
-            raise unknown_role(role, side, problems.file)
+        check_role(role, side, problems.file)
     top = tool.top(source) if tool.top and isinstance(source, Path) else {}
     rows = [Row(top, 1)] if tool.rows and top else list(table_rows(source, problems))
     top = top or (rows[0].values if len(rows) == 1 else {})
@@ -233,13 +232,11 @@ def golden_of_rows(
 
 def parts_of(tool: Tool) -> dict[str, Format]:
     """Return a tool as a format of results and one of golden files."""
-    about = (*tool.about[2:], "as for results")
-    options = ("columns", *tool.options, "run_id")
     return {
         "results": Format(tool.name, tool.fits, partial(_read_results, tool),
-                          about=tool.about[:2], options=options),
+                          about=tool.about[:2], options=("columns", *tool.options, "run_id")),
         "golden": Format(tool.name, tool.fits, partial(_read_golden, tool),
-                         about=about, options=("columns",)),
+                         about=(*tool.about[2:], "as for results"), options=("columns",)),
     }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from ragscore.io.cells import Cells, plain_values
 from ragscore.io.columns import ID_ROLES, Columns, called, kind_of
 from ragscore.io.exploded import exploded, is_listed
 from ragscore.io.frames_in import Table, table_of
-from ragscore.io.golden_read import check_catalogue, check_groups, golden_of
+from ragscore.io.golden_read import TAG_FIELDS, check_catalogue, check_groups, golden_of
 from ragscore.io.source import Problems, Row
 from ragscore.io.tables import (
     Groups,
@@ -35,7 +35,6 @@ from ragscore.io.tables import (
 from ragscore.io.values import nested, plain_cell
 
 LEVELS = {"doc": "doc_id", "chunk": "chunk_id", "text": "text"}
-TAGS = {"tags": "tag", "vaults": "vault", "folders": "folder"}
 CHECKS = {"must_contain": "must_contain", "forbidden": "forbidden", "key_facts": "key_fact"}
 _GRAMMAR = frozenset(
     "gold_supports required_support_groups expected_metadata expected_substrings expected_empty"
@@ -101,11 +100,9 @@ def _ask_for_grades(table: Table, roles: Columns, own: Iterable[pd.Series]) -> N
         are_words = bool(words.isin(_GRADES).all())
         is_grade = are_words or {*map(kind_of, words.unique())} <= {"number", "flag", "fraction"}
         if is_named or (is_grade and words.groupby(asked, sort=False).nunique().gt(1).any()):
-            told = f"{name} holds {name_list(column.dropna().unique())}"
-            doubtful.append((not are_words, words.nunique(), name, told))
-    if doubtful:
-        doubtful.sort()  # words for grades first, then the fewest values
-        held = "; ".join(told for *_, told in doubtful[:3])
+            doubtful.append((not are_words, words.nunique(), name, column.dropna().unique()))
+    if doubtful := sorted(doubtful, key=lambda one: one[:2])[:3]:  # grades are words, or few
+        held = "; ".join(f"{name} holds {name_list(values)}" for *_, name, values in doubtful)
         raise DataError(
             f"no column is taken for grades, so every id would be relevant; {held}",
             file=table.name, field="columns", columns={"grade": doubtful[0][2]},
@@ -145,7 +142,7 @@ def labels_of(
         if role in columns:
             says = groups.one(cells.take(columns[role], "flag"), role)
             stated = stated.fillna(says if role == "answerable" else ~says)
-    kinds = CHECKS | TAGS | {role: role[5:] for role in columns if role.startswith("tags.")}
+    kinds = CHECKS | TAG_FIELDS | {role: role[5:] for role in columns if role.startswith("tags.")}
     told = [_texts_of(columns[r], groups, kind) for r, kind in kinds.items() if r in columns]
     for role in [role for role in ("reference_answer", *LABELS) if role in columns]:
         cells_of = map(nested, plain_values(columns[role]))
@@ -164,7 +161,7 @@ def labels_of(
     frames, asked = {"targets": targets.drop(columns="query")}, pd.Series(dtype=np.int64)
     if told:
         every = pd.concat(told).sort_values("query", kind="stable")
-        every["query_id"] = ids.take(every["query"]).to_numpy()
+        every["query_id"] = ids.take(every["query"].to_numpy(np.int64)).to_numpy()
         every = every.drop_duplicates(ignore_index=True)
         is_check = every["kind"].isin([*CHECKS.values(), "accepted_answer"])
         frames["checks"] = every[is_check].drop(columns="query")

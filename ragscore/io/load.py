@@ -5,9 +5,8 @@ In: paths, patterns or folders, frames, records or dicts. Out: `Golden` or `Resu
 """
 
 import os
-import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from glob import glob, has_magic
@@ -171,19 +170,17 @@ def _warn_of_expectations(golden: Golden, name: str) -> None:
     """Warn of queries that expect nothing, and of those whose labels contradict each other."""
     checks, queries, targets = golden.checks, golden.queries, golden.targets
     retrieval = checks.loc[checks["kind"].isin(["expected_empty", "forbidden_source_key"])]
-    judged = targets.loc[targets["level"].ne("predicate"), "query_id"]  # a 0 is a label, too
-    unlabelled = {*queries.loc[queries["answerable"].isna(), "query_id"]}
-    unlabelled -= {*retrieval["query_id"], *judged}
+    unlabelled = {*queries.loc[queries["answerable"].isna(), "query_id"]} - {*retrieval["query_id"]}
     own = [str(one)[2:].removesuffix(".json") for one in queries if str(one).startswith("x_")]
-    is_unread = own and not (len(targets) or len(checks) or "reference_answer" in queries)
-    unread = f" (columns without a role: {name_list(own)})" if is_unread else ""
+    is_told = len(targets) or len(checks) or "reference_answer" in queries
+    unread = "" if is_told or not own else f" (columns without a role: {name_list(own)})"
     if unlabelled:
         warn(
             f"{name}: {len(unlabelled)} of {len(queries)} queries carry no expectation and"
             f" are unlabelled{unread}; absent_docs='refuse' reads them as should-refuse"
         )
     n_answerable = int(queries["answerable"].eq(True).sum())
-    if n_answerable and is_unread:
+    if n_answerable and unread:
         warn(
             f"{name}: {plural(n_answerable, 'query')} to be answered, and nothing says what answers"
             f" them: only refusals are judged{unread}"
@@ -299,7 +296,7 @@ def _runs(
         raise DataError(
             f"{run_id!r} for {len(sources)} sources", field="run_id", allowed="one source"
         )
-    parts, formats = list[Results](), list[Format | None]()
+    parts = list[Results]()
     for one in sources:
         part, found = _loaded(one, "results", format, max_bytes, (strict,), options)
         if found is not None and "ties" not in found.options and ties != "file":
@@ -312,10 +309,16 @@ def _runs(
                     field="run_id",
                     allowed="a source with one run",
                 )
-            part = _renamed(part, lambda _: run_id)
+            part = _renamed(part, run_id)
         parts.append(part)
-        formats.append(found)
-    loaded = parts[0] if len(parts) == 1 else _side_by_side(parts, formats, sources)
+    counts = Counter(run_id for part in parts for run_id in part.runs["run_id"].astype("str"))
+    if twice := [run_id for run_id, n in counts.items() if n > 1]:
+        raise DataError(
+            f"{', '.join(sorted(twice))} named by more than one file", field="run_id",
+            allowed="one file per run; name runs in run.json, or by its file each:"
+            " [rs.load_results(path, run_id=path.stem) for path in paths]",
+        )  # fmt: skip
+    loaded = parts[0] if len(parts) == 1 else Results.concat(parts)
     errors = loaded.responses["error"]
     words = [one for one in errors.dropna().unique() if one.strip().lower() in NO_ERROR_WORDS]
     if words:
@@ -325,23 +328,6 @@ def _runs(
             " none, make them null"
         )
     return loaded
-
-
-def _side_by_side(
-    parts: list[Results], formats: list[Format | None], sources: list[Any]
-) -> Results:
-    """Return the runs of several sources; tags that several files have get the files' names."""
-    twice = _repeated_names(parts)
-    for n, found in enumerate(formats):
-        if found and found.has_tags and twice & {*parts[n].runs["run_id"].astype("str")}:
-            parts[n] = _named_by_file(parts[n], sources[n])
-    if twice := _repeated_names(parts):
-        raise DataError(
-            f"{', '.join(sorted(twice))} named by more than one file",
-            field="run_id",
-            allowed="one file per run; name runs in run.json, or by run_id= one by one",
-        )
-    return Results.concat(parts)
 
 
 NOTHING = ("N/A", "n/a", "None", "none", "NULL", "null", "NaN", "nan")
@@ -401,13 +387,12 @@ def _run_files(folder: Path, depth: int = 1) -> list[Path]:
 
 def _joined(parts: list[Golden]) -> Golden:
     """Return one golden set of several, which have no query in common."""
-    frames = {"queries": parts[0].queries}
-    for item in fields(Golden):
-        if some := [frame for part in parts if len(frame := getattr(part, item.name))]:
-            frames[item.name] = pd.concat(some, ignore_index=True)
+    frames = {
+        item.name: pd.concat([getattr(one, item.name) for one in parts], ignore_index=True)
+        for item in fields(Golden)
+    }
     frames["queries"] = frames["queries"].assign(position=range(len(frames["queries"])))
-    if "_mapping" in frames:
-        frames["_mapping"] = frames["_mapping"].drop_duplicates(ignore_index=True)
+    frames["_mapping"] = frames["_mapping"].drop_duplicates(ignore_index=True)
     return Golden(**frames)
 
 
@@ -423,8 +408,7 @@ _WHAT = {"results": "results", "golden": "a golden set"}
 def _named(columns: Any) -> Columns | None:
     """Return `columns=` with numbers, as pandas names columns without a header, as texts."""
     check_type(columns, (Mapping, type(None)), "columns", "role -> column")
-    texts = {role: str(one) if type(one) is int else one for role, one in (columns or {}).items()}
-    return None if columns is None else texts
+    return columns and {n: str(one) if type(one) is int else one for n, one in columns.items()}
 
 
 def _choose(source: Any, side: str, format: str | None, columns: Columns | None) -> Format:
@@ -442,25 +426,12 @@ def _choose(source: Any, side: str, format: str | None, columns: Columns | None)
     return choose_format(seen, formats, format, what, TABLES[side])
 
 
-def _named_by_file(results: Results, path: Path) -> Results:
-    """Return runs of tags that another file has, too, under the file's name."""
-    stem = re.sub(r"(\.run)?(\.trec)?(\.txt)?(\.gz)?$", "", path.name)
-    is_one = len(results.runs) == 1
-    return _renamed(results, lambda tag: stem if is_one else f"{stem}:{tag}")
-
-
-def _renamed(results: Results, name: Callable[[str], str | None]) -> Results:
-    """Return results with other names of their runs."""
+def _renamed(results: Results, run_id: str) -> Results:
+    """Return results with another name of their run."""
     frames = {item.name: getattr(results, item.name) for item in fields(results)}
     renamed = {
-        kind: one.assign(run_id=one["run_id"].cat.rename_categories(name))
+        kind: one.assign(run_id=one["run_id"].cat.rename_categories([run_id]))
         for kind, one in frames.items()
         if one is not None and "run_id" in one
     }
     return replace(results, **renamed)
-
-
-def _repeated_names(parts: list[Results]) -> set[str]:
-    """Return the run ids that more than one part has."""
-    counts = Counter(run_id for part in parts for run_id in part.runs["run_id"].astype("str"))
-    return {run_id for run_id, n in counts.items() if n > 1}

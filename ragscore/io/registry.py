@@ -19,7 +19,7 @@ from ragscore.frames.errors import excerpt, nearest, warn
 from ragscore.frames.kinds import KINDS
 from ragscore.io import golden_read, labels, run_file, run_write, tables
 from ragscore.io.cells import run_name_of
-from ragscore.io.columns import ID_ROLES, OUR_LABELS, called, may_be
+from ragscore.io.columns import ID_ROLES, OUR_LABELS, called
 from ragscore.io.detect import Format, Mark, options_of
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats import chatbot, fields, kebab, qrels, retrievers, trec
@@ -97,7 +97,6 @@ RESULT_FORMATS = [
          "six columns, the fourth a rank, the fifth a score"),
         options=("ties",),
         suffixes=(".trec", ".run"),
-        has_tags=True,
         keeps="hits.{level}_id hits.score",
     ),
     Format(
@@ -182,14 +181,14 @@ _ABOUT_TABLES = (
 )
 RESULT_TABLE = Format(
     "table",
-    lambda seen: may_be(seen.keys, "results"),
+    lambda seen: 0,
     tables.read_results_table,
     about=_ABOUT_TABLES,
     options=("columns", "run_id"),
 )
 GOLDEN_TABLE = Format(
     "table",
-    lambda seen: may_be(seen.keys, "golden"),
+    lambda seen: 0,
     labels.read_golden_table,
     about=_ABOUT_TABLES,
     options=("columns",),

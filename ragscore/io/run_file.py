@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.data import KINDS, DataError, Results, conform, empty, from_records
-from ragscore.frames.errors import warn
 from ragscore.frames.schema import BESIDE, FIELDS
 from ragscore.frames.typing import Flags
 from ragscore.io.files import line_blocks, lines_of
@@ -436,19 +435,13 @@ def with_refusals(responses: pd.DataFrame, is_stated: Any = None) -> pd.DataFram
 # Files beside a run or a corpus
 
 
-def load_documents(path: str | os.PathLike[str], *, strict: bool = True) -> pd.DataFrame:
+def load_documents(path: str | os.PathLike[str]) -> pd.DataFrame:
     """Load the documents of a corpus: one JSON object a line.
 
     `doc_id` is required. Versions of one document share a `version_key`. `effective_timestamp` (a
     whole number, in any unit that orders them) tells from when on a version holds, `superseded_by`
     names the document that replaces it. `doc_type` or `path` give the type by which
     a chatbot's `metrics.json` counts what is indexed, including types of which nothing is.
-
-    Parameters
-    ----------
-    strict
-        False loads what can be loaded: records without an id of their own are left out, other
-        faulty values are unknown. One warning counts the faults.
 
     Returns
     -------
@@ -462,19 +455,14 @@ def load_documents(path: str | os.PathLike[str], *, strict: bool = True) -> pd.D
         File, line and field of a record that can't be read, or of a document that stands there
         twice.
     """
-    problems = Problems(Path(path), strict)
     reader = Reader(
         lambda record: _columns(record, "documents", DOCUMENT),
-        problems,
+        Problems(Path(path), strict=True),
         keys={"doc_id": "doc_id"},
         once="one record per document",
     )
     reader.read(json_rows(Path(path), reader.faults))
-    documents = conform(reader.frames().get("documents", empty("documents")), "documents")
-    if faults := problems.records:
-        first = DataError(**faults[0])
-        warn(f"{len(faults)} faults left out, first {first}")
-    return documents
+    return conform(reader.frames().get("documents", empty("documents")), "documents")
 
 
 def _columns(record: Level, kind: str, fields: Fields) -> Frames:

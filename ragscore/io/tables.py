@@ -31,7 +31,6 @@ from ragscore.io.cells import (
     text_id,
 )
 from ragscore.io.columns import (
-    DISTANCES,
     ID_ROLES,
     METRIC_ROLES,
     Columns,
@@ -159,17 +158,16 @@ def read_results_table(
     run_id = run_id or (run_name_of(source) if isinstance(source, Path) else "run")
     asked = Asked(table, given, own, problems, run_id, "repeat" in (columns or {}))
     ids = [role for role in ID_ROLES if role in roles] or ["text"] * ("text" in roles)
-    is_again = asked.query_id.duplicated().any()
-    is_per_hit = bool(ids) and not any(is_listed(given[role], is_again) for role in ids)
+    is_per_hit = bool(ids) and not any(is_listed(given[role], asked.query_id) for role in ids)
     results = of_hits(asked) if is_per_hit else of_queries(asked)
     if table.roles:
         return results
     _tell_unread(table, own, results)
     if "answer" in given and given["answer"].notna().all():
         _warn_of_references(table.name, given["answer"], own.values())
-    order = "order of the hits"
-    way = "ascending" if roles.get("score") in DISTANCES else "descending"
-    rank = f"{roles['score']} ({way})" if is_per_hit and "score" in roles else order
+    rank = "order of the hits"
+    if is_per_hit and (score := roles.get("score")):
+        rank = f"{score} ({'ascending' if 'distance' in score.lower() else 'descending'})"
     told = {"rank": rank} if ids and "rank" not in roles else {}
     results.mapping = mapping_of(roles | told, own)
     return results
@@ -412,7 +410,7 @@ def _read_hits(items: Items, problems: Problems) -> dict[str, Any]:
     for role, type in (("rank", "rank"), ("call", "rank"), ("score", "number")):
         if role in columns:
             hits[role] = cells.numbers(columns[role], type)
-    if "score" in hits and columns["score"].name in DISTANCES:
+    if "score" in hits and "distance" in str(columns["score"].name).lower():
         hits["score"] = -hits["score"]
     own = {name: one for name, one in columns.items() if name.startswith("x_")}
     return hits | own | {"keep": cells.keep}
@@ -559,6 +557,8 @@ def stored(
     A score with an error has no value, whatever number stands beside it.
     """
     number, verdict = (None, None) if about.get("error") is not None else score_of(value)
+    if number is not None and verdict is not None:  # a flag, or a word that stands for one
+        about = {"lowest": 0.0, "highest": 1.0} | about
     verdict = about.pop("verdict", None) or verdict
     return {"metric": our_name(metric, same), "value": number, "verdict": verdict, **about}
 

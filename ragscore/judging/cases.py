@@ -114,13 +114,16 @@ def cases_of(results: Results, golden: Golden, k: int | None, cut_text: str) -> 
             continue
         own = contexts.get((response["run_id"], query["query_id"]), hits.iloc[:0])
         with_text = own[own["text"].notna()]
+        ids = with_text["chunk_id"]  # ranks stand in where these are missing or repeated
+        is_named = ids.notna().all() and ids.is_unique
+        items = ids if is_named else with_text["rank"].astype("str")
         cases.append(
             Case(
                 run_id=str(response["run_id"]),
                 query_id=query["query_id"],
                 question=query.get("query") or response.get("query") or "",
                 answer=response.get("answer"),
-                context=_passages(with_text),
+                context=tuple(map(Passage, items, with_text["text"], with_text["is_labelled"])),
                 reference=query.get("reference_answer"),
                 key_facts=key_facts.get(query["query_id"], ()),
                 refused=response.get("refused") is True,
@@ -130,13 +133,6 @@ def cases_of(results: Results, golden: Golden, k: int | None, cut_text: str) -> 
             )
         )
     return cases
-
-
-def _passages(hits: pd.DataFrame) -> tuple[Passage, ...]:
-    """Name each passage by its chunk id, or by its rank if ids are missing or repeated."""
-    ids = hits["chunk_id"]
-    items = ids if ids.notna().all() and ids.is_unique else hits["rank"].astype("str")
-    return tuple(map(Passage, items, hits["text"], hits["is_labelled"]))
 
 
 def _context_hits(results: Results, k: int | None, golden: Golden) -> pd.DataFrame:

@@ -160,8 +160,11 @@ class Report(Display):
 
     def _parts(self) -> list[str | Table]:
         titles = [part.title for _, part in self._shown]
-        way = ".write('report.html') writes the page; .md and .json, too"
-        return [f"Report: {self._title}", *titles, way]
+        return [
+            f"Report: {self._title}",
+            *titles,
+            ".write('report.html') writes the page; .md and .json, too",
+        ]
 
 
 @dataclass
@@ -398,8 +401,7 @@ def _analyses(page: _Page, ev: Any, history: RunStore | None) -> None:
     if ev.scores.reindex(columns=REFUSALS).notna().any(axis=None):
         _analysed(page, "Refusals", ev.refusals)
     else:
-        reason = "nothing says which queries should be refused, or were"
-        page.left_out.append(("Refusals", reason))
+        page.left_out.append(("Refusals", "nothing says which queries should be refused, or were"))
     _analysed(page, "Refusal threshold", partial(risk_coverage, ev), is_drawn=True)
     _analysed(page, "Failures", ev.failures)
 

@@ -6,7 +6,7 @@ from ragscore.scoring import own as own
 # The names that other folders import, by module; all else is free to change. Users reach scoring by
 # `rs.score`, `rs.metric`, `rs.metrics` and `rs.match`.
 FACE = {
-    "score": "Asked Scored asked_of score scored table_of",
+    "score": "Asked Scored asked_of score scored scores_later table_of",
     "rows": "Rows STATES",
     "level": "Level chunker_versions",
     "targets": "LEVELS RANKLESS targets_at",

@@ -33,8 +33,10 @@ def explain(rows: Rows, labels: Iterable[Label], scores: pd.DataFrame) -> pd.Dat
     for label in labels:
         values = held[label.text].to_numpy("float64")
         codes, reasons = states_of(rows, label, place, np.isnan(values))
-        states, words = categorical(codes, STATES), pd.array(reasons, dtype="str")
-        parts.append(keys.assign(metric=label.text, value=values, state=states, reason=words))
+        parts.append(keys.assign(
+            metric=label.text, value=values, state=categorical(codes, STATES),
+            reason=pd.array(reasons, dtype="str"),
+        ))  # fmt: skip
     return pd.concat(parts[1:] or parts, ignore_index=True).astype({"metric": "str"})
 
 
@@ -79,8 +81,8 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
     """Give the causes of a missing value, flags of all rows each."""
     metric, everywhere = label.metric, np.ones(rows.n, dtype=bool)
     criterion = "nuggets" if metric.name.startswith("nugget_") else metric.name
-    is_of = rows.verdicts["criterion"].eq(criterion) | (metric.name == FAILED)
-    judged = rows.verdicts[is_of.to_numpy()]
+    judged = rows.verdicts
+    judged = judged[(judged["criterion"].eq(criterion) | (metric.name == FAILED)).to_numpy()]
     is_judged = rows.count(judged["row"].to_numpy()) > 0
     yield rows.query < 0, NOT_APPLICABLE, "no golden query"
     if metric.family == "own" and metric.compute is None:

@@ -108,8 +108,7 @@ def _level_notes(rows: "Rows", level: str, column: str) -> Iterator[str]:
         {"row": rows.row_of_hit[here].astype(np.int64), "id": ids.astype("str").to_numpy()}
     )
     expected = pd.DataFrame({"query": query, "id": golden.targets[column][is_given].astype("str")})
-    asks = pd.DataFrame({"row": chosen, "query": rows.query[chosen]})
-    wanted = asks.merge(expected, on="query")
+    wanted = pd.DataFrame({"row": chosen, "query": rows.query[chosen]}).merge(expected, on="query")
     joined, said = joined_by(own, wanted), dict[str, list[str]]()
     own_run, wanted_run = rows.run[own["row"]], rows.run[wanted["row"]]
     sums = joined.groupby(wanted_run).sum()
@@ -158,8 +157,7 @@ def _note(
             f'{frame}["{column}"] = {frame}["{column}"]{READINGS[words]}'
             for frame in ("results.hits", "golden.targets")
         )
-        about = "About " if step > 1 else ""
-        return f"{text}. {about}{n_more * step} more would join {words}: {lines}"
+        return f"{text}. {'About ' * (step > 1)}{n_more * step} more would join {words}: {lines}"
     if is_few and n_known >= max(ELSEWHERE, len(wanted) / 2):
         return (
             f"join only in other queries {at}: query_id has to mean the same query in run and"

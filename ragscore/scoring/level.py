@@ -100,8 +100,9 @@ def _obstacle(results: Results, golden: Golden, level: str) -> str:
     hits, runs = results.hits, results.runs["run_id"].cat.categories
     if level == "predicate":
         has_text = any(name in hits and hits[name].notna().any() for name in ("source_key", "text"))
-        is_given = has_text or results.hit_meta is not None or not len(hits)
-        return "" if is_given else "hits have neither source key nor metadata nor text"
+        if has_text or results.hit_meta is not None or not len(hits):
+            return ""
+        return "hits have neither source key nor metadata nor text"
     if level == "chunk":
         return _chunks_differ(results, golden)
     column, run = COLUMNS[level], codes_of(hits["run_id"])
@@ -109,9 +110,8 @@ def _obstacle(results: Results, golden: Golden, level: str) -> str:
     if given.all():
         return ""
     n_hits, n_given = (np.bincount(of, minlength=len(runs)) for of in (run, run[given]))
-    without = runs[(n_hits > 0) & (n_given == 0)].tolist()
-    lacking = "span" if level == "span" else column
-    return f"hits of {', '.join(without)} have no {lacking}" if without else ""
+    without = ", ".join(runs[(n_hits > 0) & (n_given == 0)])
+    return without and f"hits of {without} have no {'span' if level == 'span' else column}"
 
 
 def _chunks_differ(results: Results, golden: Golden) -> str:
@@ -152,8 +152,8 @@ def _runs_with_any(results: Results, chunk_ids: pd.Series) -> set[str]:
 def chunker_versions(results: Results) -> pd.Series:
     """Return the chunker version of each run: it states it, or all its hits do; NA if unknown."""
     index = pd.Index(results.runs["run_id"].astype("str"))
-    stated = results.runs.get("chunker_version", pd.Series(pd.NA, results.runs.index, dtype="str"))
-    stated = pd.Series(stated.to_numpy(), index=index, dtype="str")
+    stated = results.runs.reindex(columns=["chunker_version"])["chunker_version"].astype("str")
+    stated = stated.set_axis(index)
     if "chunker_version" in results.hits and stated.isna().any():
         pairs = results.hits[["run_id", "chunker_version"]].dropna().drop_duplicates().astype("str")
         single = pairs.drop_duplicates("run_id", keep=False).set_index("run_id")["chunker_version"]

@@ -61,8 +61,7 @@ def filter_hits(results: Results, golden: Golden) -> Results:
     searched = hits.iloc[asked][["query_id"]].assign(hit=asked, whole=whole)
     pairs = searched.merge(products.assign(text=products["text"].str.lower()), on="query_id")
     lacks = [text not in one for text, one in zip(pairs["text"], pairs["whole"], strict=True)]
-    keep = np.ones(len(hits), dtype=bool)
-    keep[pairs["hit"].to_numpy(np.int64)[lacks]] = False
+    keep = ~hits.index.isin(pairs["hit"][lacks])
     keys = ["run_id", "query_id"]
     dropped = hits[~keep].groupby(keys, observed=True).size().rename("x_n_filtered").reset_index()
     responses = results.responses.drop(columns="x_n_filtered", errors="ignore")
@@ -90,13 +89,10 @@ def judged_only(results: Results, golden: Golden) -> Results:
 
 def _with_rows(results: Results, keep: np.ndarray) -> Results:
     """Return results with some of their hits, ranks closed up."""
-    left = results.hits.reset_index(drop=True)[keep]
-    ordered = left.sort_values("rank", kind="stable")
-    rank = ordered.groupby(["run_id", "query_id"], observed=True).cumcount() + 1
-    return ranked_again(
-        replace(results, hits=results.hits.reset_index(drop=True)),
-        left.assign(rank=rank.reindex(left.index).astype("int32")),
-    )
+    results = replace(results, hits=results.hits.reset_index(drop=True))
+    left = results.hits[keep].sort_values("rank", kind="stable")
+    rank = left.groupby(["run_id", "query_id"], observed=True).cumcount() + 1
+    return ranked_again(results, left.assign(rank=rank.astype("int32")).sort_index())
 
 
 def parse_citations(answers: pd.Series) -> pd.DataFrame:

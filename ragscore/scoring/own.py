@@ -89,8 +89,9 @@ def metric(
     def declared(function: Any) -> Metric:
         if not callable(function):
             raise DataError(f"found {excerpt(function)}", field=name, allowed="a function")
-        told = {"of": of, "kind": kind}
-        return _metric(name, formula, _direction(better), bounds, told, function)
+        return _metric(
+            name, formula, _direction(better), bounds, {"of": of, "kind": kind}, function
+        )
 
     return declared
 

@@ -61,13 +61,9 @@ class Policies:
 
     def lists(self, results: Results) -> Results:
         """Return results with the lists of hits that are scored."""
-        if self.ties != "file":
-            results = ranked_again(results, rank_hits(results.hits, self.ties))
-        return (
-            ranked_again(results, collapse_hits(results.hits))
-            if self.collapse == "doc"
-            else results
-        )
+        hits = results.hits if self.ties == "file" else rank_hits(results.hits, self.ties)
+        hits = collapse_hits(hits) if self.collapse == "doc" else hits
+        return results if hits is results.hits else ranked_again(results, hits)
 
 
 def with_min_grade(golden: Golden, grade: int) -> Golden:
@@ -75,7 +71,5 @@ def with_min_grade(golden: Golden, grade: int) -> Golden:
 
     For nDCG by all grades, score the whole set, as trec_eval does.
     """
-    targets = golden.targets
-    return replace(
-        golden, targets=targets.assign(grade=targets["grade"].where(targets["grade"] >= grade, 0))
-    )
+    grades = golden.targets["grade"]
+    return replace(golden, targets=golden.targets.assign(grade=grades.where(grades >= grade, 0)))

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import check_known, names_of, warn
-from ragscore.frames.golden_versions import golden_digest, query_parts
+from ragscore.frames.golden_versions import query_parts, short_hash
 from ragscore.frames.kinds import FAILED
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies
@@ -55,7 +55,9 @@ def provenance_of(
 ) -> dict[str, Parts]:
     """Return the provenance of each run of a scoring: a dict of `COMPONENTS`, as JSON holds it."""
     golden, level, profile = rows.golden, rows.level.name, rows.reading.name
-    content = golden._once("digest", lambda: golden_digest(query_parts(golden)))
+    of = golden._once("parts", lambda: query_parts(golden))
+    # of all that affects scores, whatever the order of queries
+    content = short_hash("\n".join(sorted(of.index + " " + of["text"] + " " + of["labels"])))
     # the formula's version of each metric; of your own, a hash of it
     known = [table.describe(name) for name in columns if not table.is_own(name)]
     measured = {
@@ -73,9 +75,10 @@ def recorded_parts(results: Results, level: str) -> dict[str, Parts]:
     A field is None where a run has nothing that could carry it.
     """
     runs, judges = results.runs["run_id"].astype("str").tolist(), judges_of_scores(results)
-    held = {field: _runs_with(results, field) for field in FIELDS}
-    held[_VERDICT] = {
-        run for run, of in judges_by_criterion(results).items() if "judge_correctness" in of
+    held = {field: _runs_with(results, field) for field in FIELDS} | {
+        _VERDICT: {
+            run for run, of in judges_by_criterion(results).items() if "judge_correctness" in of
+        }
     }
     cited, found = _runs_with(results, "citations.run_id"), _runs_with(results, "hits.run_id")
     carriers = {
@@ -109,8 +112,7 @@ def _runs_with(results: Results, field: str) -> set[str]:
 def relevant(parts: Parts, columns: Iterable[str], table: MetricTable = TABLE) -> Parts:
     """Return the provenance of a run as far as these metric columns depend on it."""
     labels = [table.label_of(name) for name in columns]
-    names = {label.metric.name for label in labels}
-    names |= {_RANKING} if any(label.is_ranking for label in labels) else set()
+    names = {of for label in labels for of in (label.metric.name, _RANKING * label.is_ranking)}
     judges = {name if not name.startswith("nugget_") else "nuggets" for name in names}
     judges |= {"judge_correctness"} if "passed" in names else set()
     found = {component: parts.get(component) or {} for component in COMPONENTS}
@@ -120,10 +122,12 @@ def relevant(parts: Parts, columns: Iterable[str], table: MetricTable = TABLE) -
         "metric_versions": names,
         "fields": {field for field, of in FIELDS.items() if names & {*of}},
     }
-    for component, keys in kept.items():
-        content = found[component].items()
-        found[component] = {key: one for key, one in content if key in keys and one is not None}
-    return found
+    return found | {
+        component: {
+            key: one for key, one in found[component].items() if key in keys and one is not None
+        }
+        for component, keys in kept.items()
+    }
 
 
 def check_ignored(ignore: bool | str | list[str]) -> tuple[str, ...]:
@@ -164,8 +168,10 @@ def check_provenance(
             allowed = f"{remedy}, or allow_different=['{component}']"
             raise DataError(text, field=component, allowed=allowed)
         warn(f"scores that were measured differently stand side by side: {component}: {text}")
-    names = ["component", "run_baseline", "run_candidate", "baseline", "candidate"]
-    return pd.DataFrame(found, columns=names, dtype="str")
+    return pd.DataFrame(
+        found, dtype="str",
+        columns=["component", "run_baseline", "run_candidate", "baseline", "candidate"],
+    )  # fmt: skip
 
 
 def _differences(
@@ -251,6 +257,7 @@ def judge_fingerprint(results: Results) -> pd.Series:
     runs = results.runs.set_index(results.runs["run_id"].astype("str"))
     told = runs.get(REPORTED, pd.Series(index=runs.index, dtype="str")).fillna("").to_dict()
     for run_id, judges in judges_by_criterion(results).items():
-        texts = {f"{name}:{settings_text([one])}" for name, of in judges.items() for one in of}
-        told[run_id] = "|".join(sorted(texts))
+        told[run_id] = "|".join(sorted(
+            {f"{name}:{settings_text([one])}" for name, of in judges.items() for one in of}
+        ))  # fmt: skip
     return pd.Series(told, dtype="str", name="judge_fingerprint").rename_axis("run_id")

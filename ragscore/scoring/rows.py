@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import blocks, codes_of, is_among, lookup, small_lookup
-from ragscore.frames.data import DataError, Golden, Results, categorical
+from ragscore.frames.data import DataError, Golden, Results, categorical, empty
 from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE
@@ -20,7 +20,7 @@ from ragscore.scoring.metrics.citations import Cited
 from ragscore.scoring.metrics.declaration import Label, Metric
 from ragscore.scoring.metrics.judged import judged_nuggets, verdicts
 from ragscore.scoring.metrics.matched import MatchedHits, matched_hits
-from ragscore.scoring.metrics.needs import IRRELEVANT, TARGETS, Need, with_target
+from ragscore.scoring.metrics.needs import IRRELEVANT, RELEVANT, TARGETS, Need, among, with_target
 from ragscore.scoring.readings import OURS, Reading, k_of_runs
 from ragscore.scoring.rules import Rule, matched_pairs, rule_of
 from ragscore.scoring.targets import LEVELS, numbered, targets_at
@@ -87,9 +87,7 @@ class Rows:
     @classmethod
     def of_responses(cls, results: Results) -> "Rows":
         """Return the rows of the responses alone, in their order."""
-        texts = pd.Series(dtype="str")
-        golden = Golden(pd.DataFrame({"query_id": texts, "query": texts}))
-        return cls(results, golden, Level("doc", "", ("doc",)))
+        return cls(results, Golden(empty("queries")), Level("doc", "", ("doc",)))
 
     def _cells(self, frame: pd.DataFrame) -> Codes:
         """Return a number for the run and query of each row of a frame; -1 for unknown ones.
@@ -155,11 +153,10 @@ class Rows:
         calls = self.results.calls
         if calls is not None and "n_hits" in calls:
             calls = calls[calls["n_hits"].notna().to_numpy()]
-        n = self.count(self.of(calls))
         hits, found = self.results.hits, np.zeros(self.n + 1, dtype=np.int64)
         if "call" in hits:
             np.maximum.at(found, self.row_of_hit, hits["call"].fillna(0).to_numpy(np.int64))
-        return np.maximum(n, found[:-1])
+        return np.maximum(self.count(self.of(calls)), found[:-1])
 
     @cached_property
     def n_hits(self) -> Codes:
@@ -176,8 +173,8 @@ class Rows:
         if reported is None or "n_hits" not in set(reported["metric"]):
             return pd.DataFrame(np.nan, rows, OUTCOME)
         told = reported[reported["metric"].isin(OUTCOME)]
-        wide = told.assign(row=self.of(told)).pivot_table("value", "row", "metric")
-        table = wide.reindex(index=rows, columns=OUTCOME)
+        table = told.assign(row=self.of(told)).pivot_table("value", "row", "metric")
+        table = table.reindex(index=rows, columns=OUTCOME)
         table["passed"] = table["passed"].fillna(table["rank_first_match"].clip(1, 1))
         return table.where((table["n_hits"] > 0) & (self.n_hits == 0))
 
@@ -232,7 +229,7 @@ class Rows:
     @cached_property
     def should_refuse(self) -> Flags:
         """Rows of queries that should be refused."""
-        return self.of_query(is_among(self.golden.queries["query_id"], self.golden._refusals))
+        return self.of_query(among(self.golden, self.golden._refusals))
 
     @cached_property
     def due(self) -> Flags:
@@ -313,8 +310,8 @@ class Rows:
             targets = golden.targets.astype({"query_id": "str"})
             pairs = matched_pairs(self.rule, self.results.hits, targets)
         else:
-            rule = rule_of(level, self.results, golden, self.reading.cut_text)
-            pairs = rule(self.hits, golden.targets)
+            own = rule_of(level, self.results, golden, self.reading.cut_text)
+            pairs = own(self.hits, golden.targets)
         return matched_hits(self, golden, *pairs)
 
     def by_level(self, of_matched: Callable[[MatchedHits], Any]) -> Values:
@@ -329,9 +326,8 @@ class Rows:
     @cached_property
     def vacuous(self) -> Flags:
         """Flag rows of golden queries without any relevant target, at whatever level."""
-        golden, queries = self.of_hits, self.golden.queries["query_id"]
-        relevant = golden.targets.loc[golden.targets["grade"] > 0, "query_id"]
-        return self.of_query(~is_among(queries, relevant) & ~is_among(queries, golden._refusals))
+        golden = self.of_hits
+        return self.of_query(~RELEVANT.of_queries(golden, "") & ~among(golden, golden._refusals))
 
     def score(self, label: Label) -> Values:
         """Return the values of a metric; NaN where it doesn't apply."""
@@ -350,7 +346,6 @@ class Rows:
         """Return the values of a metric of responses; NaN where it doesn't apply."""
         if name not in self._known:
             metric = metric or TABLE[name]
-            assert metric.compute is not None
             where = getattr(self, metric.where)
             if metric.reads == "citations":
                 where = where & self.records_citations
@@ -386,8 +381,11 @@ class Rows:
                 targets_at(self.of_hits, level),
                 self.matched_at(level).met,
             )
-            ids = golden.targets[["query_id", "target_id", "grade"]].assign(level=level)
-            ids = ids.astype({"query_id": "str", "target_id": "str"})
+            ids = (
+                golden.targets[["query_id", "target_id", "grade"]]
+                .assign(level=level)
+                .astype({"query_id": "str", "target_id": "str"})
+            )
             is_used = self.used[numbered(golden)[0]] == LEVELS.index(level)
             counts = is_used & (ids["grade"] > 0).to_numpy()
             expected.append(ids[counts])

@@ -1,24 +1,22 @@
 """Score runs against a golden set: one row per run and query, one column per metric."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_inputs
-from ragscore.frames.errors import warn
+from ragscore.frames.errors import name_list, warn
 from ragscore.frames.kinds import FAILED
 from ragscore.frames.schema import MADE_ID
-from ragscore.frames.typing import Values
 from ragscore.frames.verbs import takes
 from ragscore.scoring.ids import join_notes, joined_by
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import CRITERIA, TABLE, Label, Metric, MetricTable
-from ragscore.scoring.metrics.needs import among
+from ragscore.scoring.metrics.needs import REFERENCE, among
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
 from ragscore.scoring.rows import STATES, Rows
@@ -29,6 +27,7 @@ from ragscore.scoring.turns import with_turns
 Asked = Sequence[str | Metric | Label] | str | Metric | Label | None
 NUGGETS = ("nugget_all", "nugget_vital")  # of these metrics, by default
 DEFAULT, ALL = "default", "all"  # in the place of labels: what the data supports; every metric
+SURE = 20  # queries answered just as their references: fewer may be right if these are all
 STATE_DTYPE, LEVEL_DTYPE = pd.CategoricalDtype([*STATES]), pd.CategoricalDtype([*LEVELS])
 
 
@@ -75,12 +74,12 @@ class Scored:
     def notes_on(self, scores: pd.DataFrame) -> Iterator[str]:
         """Say what a mean of the scores of whole runs leaves out, or can't know."""
         golden, labels, level = self.rows.golden, self.labels, self.level
+        queries = golden.queries
         is_ranked = any(label.is_ranking for label in labels)
-        says_nothing = not len(golden.targets) and not len(golden.checks)
-        says_nothing &= not golden.queries["answerable"].notna().any()
-        if says_nothing and len(golden.queries) and is_ranked:
+        says_something = len(golden.targets) or len(golden.checks)
+        if is_ranked and len(queries) and not says_something and queries["answerable"].isna().all():
             yield (
-                f"none of the {len(golden.queries)} queries of the golden set is labelled: give"
+                f"none of the {len(queries)} queries of the golden set is labelled: give"
                 " expected ids (expected_doc_ids, expected_chunk_ids), or answerable: false"
             )
         if level.warning and any(label.is_ranking and label.level is None for label in labels):
@@ -88,8 +87,8 @@ class Scored:
         if self.policies.missing == "exclude" and scores["state"].eq("missing").any():
             yield from _missing_notes(scores)
         if is_ranked and len(golden.targets):
-            targets, queries = golden.targets, golden.queries["query_id"]
-            judged = among(golden, targets["query_id"]) & ~is_among(queries, golden._refusals)
+            targets = golden.targets
+            judged = among(golden, targets["query_id"]) & ~among(golden, golden._refusals)
             relevant = among(golden, targets.loc[targets["grade"] > 0, "query_id"])
             if (n := int((judged & ~relevant).sum())) and not self.reading.empty:
                 yield (
@@ -97,6 +96,9 @@ class Scored:
                     " throughout): their ranking metrics are 0, as trec_eval's"
                 )
             yield from _gain_notes(golden, self.reading, labels, self.asked)
+        compared = [label.text for label in labels if REFERENCE in label.metric.needs]
+        if compared:
+            yield from _reference_notes(scores[["run_id", compared[0]]].dropna(), self.rows)
 
 
 @takes(Policies)
@@ -146,8 +148,7 @@ def score(
     """
     check_inputs(results, golden)
     results, golden = with_turns(results, golden)
-    given = Policies.of(policies, find_reading(profile).policies)
-    found = scored(results, golden, metrics, rule=rule, profile=profile, policies=given)
+    found = scored(results, golden, metrics, rule=rule, profile=profile, **policies)
     for note in found.notes:
         warn(note)
     return found.scores
@@ -185,11 +186,7 @@ def scored(
     found = Scored(pd.DataFrame(), rows, labels, table, level, reading, held, metrics)
     if is_outline:
         return found
-    columns = {label.text: rows.score(label) for label in labels}
-    scores = _with_policies(rows, columns, labels, held)
-    for label in labels:
-        if label.metric.source:
-            label.metric.refuse_outside(scores[label.text], label.text)
+    scores = _scores_of(rows, labels, held)
     notes = [*notes_on_hits(rows, labels)]
     if not is_part:
         notes += found.notes_on(scores)
@@ -284,17 +281,23 @@ def _has(frame: pd.DataFrame, name: str) -> bool:
     return name in frame and bool(frame[name].notna().any())
 
 
-def _with_policies(
-    rows: Rows, columns: Mapping[str, Values], labels: Iterable[Label], policies: Policies
+def scores_later(
+    rows: Rows, metrics: list[str], table: MetricTable, policies: Policies
 ) -> pd.DataFrame:
-    """Apply what missing and extra rows mean, and return the frame of scores."""
+    """Return the scores of more metrics, of rows that were scored before."""
+    labels = labels_of(rows.results, rows.golden, metrics, rows.reading, table)
+    return _scores_of(rows, labels, policies).reset_index()
+
+
+def _scores_of(rows: Rows, labels: Iterable[Label], policies: Policies) -> pd.DataFrame:
+    """Return the frame of scores, by what missing and extra rows mean."""
     absent, extra, empty = rows.state == 2, rows.state == 3, rows.reading.empty
     table: dict[str, Any] = {
         "run_id": categorical(rows.run, rows.results.responses["run_id"].dtype),
         "state": categorical(rows.state, STATE_DTYPE), "level": categorical(rows.used, LEVEL_DTYPE),
     }  # fmt: skip
     for label in labels:
-        family, values = label.metric.family, columns[label.text]
+        family, values = label.metric.family, rows.score(label)
         if family == "ranking" and label.metric.base in empty:
             values = np.where(rows.vacuous, np.where(absent, 0.0, empty[label.metric.base]), values)
         if absent.any() and (policies.missing == "exclude" or family not in ("ranking", "success")):
@@ -302,6 +305,8 @@ def _with_policies(
             values = np.where(absent, lost, values)
         if extra.any() and family != "operations":
             values = np.where(extra, np.nan, values)
+        if label.metric.source:
+            label.metric.refuse_outside(values, label.text)
         table[label.text] = values
     index = pd.Index(rows.query_ids, name="query_id")
     return pd.DataFrame(table).set_axis(index)
@@ -334,8 +339,7 @@ def _missing_notes(scores: pd.DataFrame) -> Iterator[str]:
         )
         sides = (", ".join(map(repr, side.iloc[:3])) for side in (ids, wanted))
         text = "query ids of {} do not join: it has {}; the golden set has {}"
-        own, expected = (pd.DataFrame({"row": 0, "id": side}) for side in (ids, wanted))
-        n_joined = joined_by(own, expected).sum()
+        n_joined = joined_by(*(pd.DataFrame({"row": 0, "id": one}) for one in (ids, wanted))).sum()
         if words := str(n_joined.idxmax()):
             text += f". {n_joined[words]} of {len(wanted)} would join {words}"
         elif ids.str.fullmatch(MADE_ID).all():
@@ -352,6 +356,20 @@ def _missing_notes(scores: pd.DataFrame) -> Iterator[str]:
         " file that lists hits alone, such as a TREC run, has no row for a query without hits:"
         " missing='zero' counts such queries as failures"
     )
+
+
+def _reference_notes(told: pd.DataFrame, rows: Rows) -> Iterator[str]:
+    """Say in which runs every answer is the reference; `told` is how far each agrees with it."""
+    n, n_all = told["run_id"].value_counts(sort=False), REFERENCE.of_queries(rows.golden, "").sum()
+    differ = told.loc[(told.iloc[:, 1] < 1).to_numpy(), "run_id"]
+    alike = n.index[(n >= np.clip(n_all, 5, SURE)) & ~n.index.isin(differ)]
+    read = ", ".join(map(repr, rows.results.mapping.query("role == 'answer'")["column"]))
+    if len(alike):
+        yield (
+            f"every answer of {name_list(alike)} is the reference answer of its query: is the"
+            f" column {read or 'of answers'} what the system answered?"
+            ' `columns={"answer": ...}` of load_results names another'
+        )
 
 
 def _gain_notes(

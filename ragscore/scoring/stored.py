@@ -137,9 +137,9 @@ def scored_and_stored(
     elif is_alone and metrics is None:  # nothing to compare runs by, unless something happened
         is_something = scores[metric_columns(scores)].fillna(0).any()
         scores = scores.drop(columns=is_something.index[~is_something])
-    mine = [one for one in own if one.name in wanted]
-    both = found.table.with_metrics(mine) if mine else found.table
-    return replace(found, scores=scores, table=both), wanted
+    if mine := [one for one in own if one.name in wanted]:
+        found = replace(found, table=found.table.with_metrics(mine))
+    return replace(found, scores=scores), wanted
 
 
 def deciding_of(scores: pd.DataFrame, names: list[str], table: MetricTable) -> tuple[str, ...]:

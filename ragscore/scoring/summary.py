@@ -188,8 +188,8 @@ def slice_names(by: Slicing, columns: Collection[str] = ()) -> tuple[str, ...]:
 
 def slice_texts(rows: pd.DataFrame, names: Sequence[str]) -> pd.Series:
     """Return the slice of each row as one text: its values joined by ×."""
-    texts = rows[list(names)].astype("str")
-    return texts[names[0]].str.cat(texts[list(names[1:])], sep=" × ")
+    first, *others = (rows[name].astype("str") for name in names)
+    return first.str.cat(others, sep=" × ")
 
 
 def naturally(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:

@@ -59,12 +59,9 @@ def _targets_at(golden: Golden, level: str) -> Golden:
 
 def numbered(golden: Golden) -> tuple[Codes, Codes]:
     """Return the query of each target, and a number by query and target: alternatives share one."""
-
-    def make() -> tuple[Codes, Codes]:
-        query = lookup(golden.targets["query_id"], pd.Index(golden.queries["query_id"]))
-        return query, pair_numbers(query, golden.targets["target_id"])
-
-    return golden._once("numbered", make)
+    ids, target_ids = golden.targets["query_id"], golden.targets["target_id"]
+    query = golden._once("query", lambda: lookup(ids, pd.Index(golden.queries["query_id"])))
+    return query, golden._once("number", lambda: pair_numbers(query, target_ids))
 
 
 class Expected:

@@ -8,6 +8,7 @@ import pandas as pd
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, Results
 from ragscore.frames.errors import plural, warn
+from ragscore.frames.ranking import CELL
 from ragscore.frames.schema import MADE_ID
 from ragscore.io.cells import hash_query, ids_made
 
@@ -28,14 +29,12 @@ def with_turns(results: Results, golden: Golden) -> tuple[Results, Golden]:
         told = results.responses.reindex(columns=list(TOLD)).astype("str")
         found = _query_ids(told, golden.queries)
         if found.ne(told["query_id"]).any():
-            cell = ["run_id", "query_id"]
-            of_cell = pd.Series(found.to_numpy(), pd.MultiIndex.from_frame(told[cell]))
-
-            def new_ids(frame: pd.DataFrame) -> pd.Series:
-                cells = pd.MultiIndex.from_frame(frame[cell].astype("str"))
-                return of_cell.reindex(cells).set_axis(frame.index).fillna(frame["query_id"])
-
-            results = renamed(results, "query_id", new_ids)
+            of_cell = found.set_axis(pd.MultiIndex.from_frame(told[CELL]))
+            results = renamed(
+                results, "query_id",
+                lambda frame: of_cell.reindex(pd.MultiIndex.from_frame(frame[CELL].astype("str")))
+                .set_axis(frame.index).fillna(frame["query_id"]),
+            )  # fmt: skip
     results = _by_text(results, golden.queries)
     return results, with_told_turns(golden, results.responses)
 

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 UNSURE, MIXED = "can't tell", "mixed"
-WORDS = ("better", MIXED, "worse", UNSURE)
 SLACK = 1e-12  # a mean that moved by less went no way
 
 

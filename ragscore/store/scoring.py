@@ -91,7 +91,7 @@ def kept_of(found: StoredScores, request: Request) -> Kept:
     """Return scores with columns of your own, their summary, and what is kept of each scoring."""
     made_by, golden, scores = found.settings().iloc[0], request.golden, found.scores
     policies = request.policies
-    scoring = {name: str(made_by[name])
+    scoring: dict[str, Any] = {name: str(made_by[name])
                for name in ("level", "left_out", "chunker_version_match", "rule")} | {
         "n_expected": len(golden.queries), "golden_hash": golden.golden_hash,
         "match": policies.match, "policies": asdict(policies),
@@ -171,6 +171,13 @@ def own_columns(
     DataError
         Two runs declare a column differently.
     """
+
+    def known(scoring: Mapping[str, Any]) -> dict[str, Any]:
+        stated = {name: scoring.get(name, {}) for name in made_by}
+        # the level that `match` led to is compared, not `match`
+        return {name: one if isinstance(one, str) else {**one, "match": None}
+                for name, one in stated.items()}  # fmt: skip
+
     told = {run: one[DECLARED] for run, one in scorings.items() if one.get(DECLARED)}
     gone = {
         one
@@ -181,7 +188,7 @@ def own_columns(
     stale = {
         one
         for run, own in told.items()
-        if is_made_otherwise(scorings[run], made_by)
+        if known(scorings[run]) != known(made_by)
         for one in own
         if "source" in own[one] and one not in gone
     }
@@ -194,12 +201,3 @@ def own_columns(
     named = {one.partition("@")[0] for own in kept.values() for one in own}
     own_of = [one for run in told for one in own_metrics(scorings[run]) if one.base in named]
     return kept, declared.with_metrics(own_of)
-
-
-def is_made_otherwise(scoring: Mapping[str, Any], made_by: Mapping[str, Any]) -> bool:
-    """Tell if a stored scoring was made by another golden set, level or policies than these."""
-
-    def known(value: Any) -> Any:  # the level that `match` led to is compared, not `match`
-        return value if isinstance(value, str) else {**value, "match": None}
-
-    return any(known(scoring.get(name, {})) != known(value) for name, value in made_by.items())

@@ -69,7 +69,6 @@ from ragscore.store.tables import (
     ADDED,
     FRAMES,
     check_columns,
-    cut_texts,
     map_threads,
     only_run,
     read_frame,
@@ -166,7 +165,8 @@ class RunStore(RunStoreVerbs):
             Replace runs of the same ids. Without it such a run is an error, and nothing is written.
         text
             How many characters of a hit's text are stored; None: all, 0: none. What was cut can't
-            be looked for when stored hits are scored anew, nor read by a judge.
+            be looked for when stored hits are scored anew, nor read by a judge. Pieces are stored
+            whole.
         rule, profile, policies
             As for `rs.score`; a profile is given by its name. They are stored with the scores, and
             refused without a golden set.
@@ -195,7 +195,11 @@ class RunStore(RunStoreVerbs):
         else:
             request = None
         if isinstance(results, Iterator):
-            return self._save_pieces(results, request, overwrite, text)
+            if text is not None:
+                raise DataError(
+                    "pieces are stored whole", field="text", allowed="pieces of cut texts, or None"
+                )
+            return self._save_pieces(results, request, overwrite)
         if request is not None:
             check_inputs(results, request.golden)
             results, golden = with_turns(results, request.golden)
@@ -230,7 +234,7 @@ class RunStore(RunStoreVerbs):
         return run_ids
 
     def _save_pieces(
-        self, pieces: Iterator[Any], request: Request | None, overwrite: bool, text: int | None
+        self, pieces: Iterator[Any], request: Request | None, overwrite: bool
     ) -> list[str]:
         first: Any = next(pieces, None)
         check_type(first, Results, "results", "at least one piece, as Results")
@@ -242,11 +246,10 @@ class RunStore(RunStoreVerbs):
 
         def write(draft: Draft) -> dict[str, Any]:
             write_pieces(draft, chain([first], pieces))
-            content: dict[str, Any] = {"run": run_description(first.runs), "text": text}
+            content: dict[str, Any] = {"run": run_description(first.runs), "text": None}
             if request is not None:
                 run = draft.as_run(content)
                 content |= write_scores(draft, self._scored_run(run, request))
-            cut_texts(draft, text)
             return content
 
         put_run(self._place, run_id, write, before)

@@ -134,20 +134,6 @@ def _write_part(draft: Draft, pieces: list[Results]) -> None:
             files.append(None)
 
 
-def cut_texts(draft: Draft, text: int | None) -> None:
-    """Write the hits anew with their texts cut, once they have been scored."""
-    if text is None:
-        return
-    run, whole = draft.as_run({}), draft.files.pop("hits", [])
-    for part, entry in enumerate(whole):
-        table = read_table(run, "hits", part)
-        if entry is None or table is None:
-            draft.files.setdefault("hits", []).append(None)
-        else:
-            write_table(draft, "hits", cut(table.to_pandas(), text))
-            draft.place.remove(f"{draft.folder}/{entry.name}")
-
-
 def write_table(draft: Draft, kind: str, rows: pd.DataFrame) -> None:
     """Write the file of a table, or of its next part."""
     rows = rows.assign(run_id=categorical(np.zeros(len(rows), np.int8), [draft.run_id]))
@@ -208,6 +194,8 @@ def read_table(
 
 def map_threads(work: Any, items: Sequence[Any]) -> list[Any]:
     """Return `work` of each item, several at once: arrow decodes without Python's lock."""
+    if len(items) < 2:
+        return [work(one) for one in items]
     size = max(len(items) // (8 * pa.cpu_count()), 1)
     some = [items[first : first + size] for first in range(0, len(items), size)]
     with ThreadPoolExecutor(pa.cpu_count()) as pool:
@@ -237,7 +225,7 @@ def read_parts(
     run_ids = about["run_id"].astype("str").tolist()
     numbers = {run_id: number for number, run_id in enumerate(run_ids)}
     found, n_asked = {}, Counter(run.run_id for run, _ in parts)
-    for kind in kinds:
+    for kind in [one for one in kinds if any(run.files.get(one) for run, _ in parts)]:
 
         def read(part: Part, kind: str = kind) -> pa.Table | None:
             is_whole = n_asked[part[0].run_id] == part[0].n_parts

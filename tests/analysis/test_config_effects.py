@@ -43,28 +43,23 @@ def test_the_table_has_the_keys_that_vary_beside_the_means():
 
 
 @pytest.mark.parametrize(
-    ("configs", "of_runs", "ignore", "expected"),
+    ("configs", "of_runs", "expected"),
     [
-        ([{"k": 5}, {"k": "5"}], {}, [], ["k"]), ([{"k": 5}, {"k": 5}], {}, [], []),
-        ([{"k": 5, "seed": 1}, {"k": 9, "seed": 2}], {}, ["seed"], ["k"]),
-        ([{"m": 1}, {"m": 1}], {"k": [5, 10]}, [], ["k"]),
-        ([{"m": 1}, {"m": 2}], {"k": [5, 5]}, [], ["m"]),
-        ([{"m": 1}, {"m": 3}], {"golden_hash": ["old", "new"]}, [], ["m", "golden_hash"]),
-        ([{"m": 1}, {"m": 3}], {"golden_hash": ["old", "new"]}, ["golden_hash"], ["m"]),
-        ([{"k": 5}, {"k": 5}, None], {}, [], []), ([{"k": 5}, {"k": 9}, None], {}, [], ["k"]),
+        ([{"k": 5}, {"k": "5"}], {}, ["k"]), ([{"k": 5}, {"k": 5}], {}, []),
+        ([{"k": 5, "seed": 1}, {"k": 9, "seed": 2}], {}, ["k", "seed"]),
+        ([{"m": 1}, {"m": 1}], {"k": [5, 10]}, ["k"]),
+        ([{"m": 1}, {"m": 2}], {"k": [5, 5]}, ["m"]),
+        ([{"m": 1}, {"m": 3}], {"golden_hash": ["old", "new"]}, ["m", "golden_hash"]),
+        ([{"k": 5}, {"k": 5}, None], {}, []), ([{"k": 5}, {"k": 9}, None], {}, ["k"]),
     ],
 )  # fmt: skip
-def test_keys_are_those_that_vary_and_are_not_ignored(configs, of_runs, ignore, expected):
-    found = config_effects(configs, of_runs, ignore=ignore)
+def test_keys_are_those_that_vary(configs, of_runs, expected):
+    found = config_effects(configs, of_runs)
     assert found.columns.drop(["run_id", "hit@5"]).tolist() == expected
     stated = [one is not None for one in configs]
     assert all(found[key].notna().tolist() == stated for key in expected)
 
 
-@pytest.mark.parametrize(
-    ("how", "field", "named"),
-    [({"ignore": ["x"]}, "ignore", ["x", "k"]), ({"without": ["config"]}, "runs", ["config"])],
-)
-def test_a_key_to_ignore_must_be_there_and_runs_described(how, field, named):
-    with refused(*named, field=field):
-        config_effects(CONFIGS, **how)
+def test_runs_must_be_described():
+    with refused("config", field="runs"):
+        config_effects(CONFIGS, without=["config"])

@@ -1,10 +1,8 @@
-"""Reports per run.
-
-Refusals, errors and cost, indexing; and a chatbot harness's metrics.json.
-"""
+"""Reports per run: refusals, errors, cost, indexing; metrics.json of a chatbot, and event logs."""
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pandas as pd
 import pytest
@@ -12,7 +10,7 @@ from plausible_runs import put
 
 import ragscore as rs
 from ragscore.analysis.aggregates import aggregate as aggregate_of
-from ragscore.analysis.extras.harness_files import config_hash, write_metrics_json
+from ragscore.analysis.extras.harness_files import config_hash, event_log, write_metrics_json
 from ragscore.analysis.extras.runs import indexed_types
 from ragscore.analysis.refusals import refusals
 from ragscore.io.formats.chatbot import BESIDE
@@ -124,7 +122,13 @@ ROW = {
     "groundedness": {"score": 4.0, "reasoning": "r"}, "latency": {"total_ms": 100.0},
 }  # fmt: skip
 ROWS = [
-    ROW | {"test_case_id": "t1", "references": [SUPPORT], "retrieved_chunks": [CHUNK, FOUND]},
+    ROW
+    | {
+        "test_case_id": "t1",
+        "references": [SUPPORT],
+        "retrieved_chunks": [CHUNK, FOUND],
+        "cost": {"judge_tokens": 120, "judge_cost_usd": 0.5},
+    },
     ROW | {"test_case_id": "t2"},
     ROW | {"test_case_id": "t3", "abstention": {"abstained": True}},
 ]
@@ -153,7 +157,7 @@ def test_metrics_json_holds_the_aggregate_of_its_harness_and_what_it_is_of(conte
     assert {name: content[name] for name in about} == about
     aggregate = aggregate_of(*chatbot, "chatbot")["20260101_000000"]
     values = content["aggregate_metrics"]
-    assert values == aggregate | {"cost": values["cost"]}
+    assert values == aggregate | {"cost": {"judge_total_tokens": 120, "judge_total_usd": 0.5}}
     # found at rank 2, not at all, and to be refused, which counts 0
     assert values["mrr_avg"] == pytest.approx((1 / 2 + 0 + 0) / 3)
     assert set(BESIDE) - set(content) == {"judge_reliability"}
@@ -196,3 +200,88 @@ def test_metrics_json_holds_how_often_a_second_judge_disagreed(chatbot, tmp_path
     reported = rs.load_results(folder).reported.set_index(["query_id", "metric"])["value"]
     assert reported["", "judge_reliability.disagreement_rate"] == 0.25
     assert reported["", "by_tag.x.mrr_avg"] == 0.25 and reported["", "groundedness_avg"] == 4
+
+
+# SEEDS C.2: metrics as an event log
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def ev(pair):
+    pair[1].queries["lang"] = "en"
+    return rs.evaluate(*pair, ["hit@1", "refusal_correct"])
+
+
+@pytest.fixture
+def logged(tmp_path):
+    """Log a table, and return the lines of the file."""
+
+    def logged(table, **how):
+        file = tmp_path / "log.jsonl"
+        event_log(table, file, **how)
+        lines = file.read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines if line.endswith("}")]
+
+    return logged
+
+
+def test_each_metric_is_one_line(ev, logged):
+    first, refusal, *rest = logged(ev.summary(), occurred_at=NOON)
+    tick, low, high = first.pop("tick"), first.pop("ci_lower"), first.pop("ci_upper")
+    assert first == {
+        "version": 1, "occurred_at_millis": 1769860800000, "conversation_id": "a",
+        "kind": "eval.retrieval_report", "metric": "hit@1", "n": 3, "mean": pytest.approx(1 / 3),
+        "ci_level": 0.95, "run_id": "a",
+    }  # fmt: skip
+    assert 0 < low < 1 / 3 < high < 1 and refusal["tick"] == tick + 1 and len(rest) == 2
+    # measured nowhere: left out, never NaN
+    assert refusal["n"] == 0 and not {"mean", "ci_lower", "ci_level"} & set(refusal)
+
+
+def test_logs_are_appended_to_also_after_a_line_cut_short_by_a_crash(ev, logged, tmp_path):
+    (tmp_path / "log.jsonl").write_text('{"version": 1, "occ')
+    logged(ev.summary(), conversation_id="nightly")
+    events = logged(ev.summary(by="lang"), conversation_id="nightly")
+    assert [one["conversation_id"] for one in events] == ["nightly"] * 8
+    assert [one["tick"] for one in events] == sorted({one["tick"] for one in events})
+    assert events[-1]["slice"] == {"lang": "en"} and "slice" not in events[0]
+
+
+DELTAS = pd.DataFrame(
+    {
+        "metric": ["recall@10", "hit@5", "mrr", "empty"],
+        "baseline": [0.9, 0.9, None, 0.0],
+        "candidate": [0.4, 0.88, 0.5, 0.1],
+        "delta": [-0.5, -0.02, None, 0.1],
+    }
+)
+
+
+def test_differences_say_whether_they_are_regressions(ev, logged):
+    tolerances = {"recall@10": 0.05, "hit@5": 0.02, "empty": 0.05}
+    events = logged(DELTAS, conversation_id="c", tolerances=tolerances)
+    regressed = {one["metric"]: one["regressed"] for one in events}
+    assert regressed == {"recall@10": True, "hit@5": False, "mrr": False, "empty": True}
+    recall, _, mrr, _ = events
+    assert recall["kind"] == "eval.regression_diff"
+    assert (recall["current_mean"], recall["baseline_mean"]) == (0.4, 0.9)
+    assert not {"baseline_mean", "delta"} & set(mrr)
+    # those of a comparison are taken as they are
+    *_, last = logged(ev.compare("a", "b", "hit@1").deltas, conversation_id="c")
+    assert last["delta"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("table", "how", "field"),
+    [
+        (pd.DataFrame({"x": [1]}), {}, "table"),
+        (DELTAS, {}, "conversation_id"),
+        (DELTAS, {"conversation_id": "c", "occurred_at": NOON.replace(tzinfo=None)}, "occurred_at"),
+    ],
+    ids=["no table", "no conversation", "no time zone"],
+)
+def test_what_cannot_be_logged_is_said(tmp_path, table, how, field):
+    with refused(field=field):
+        event_log(table, tmp_path / "log.jsonl", **how)
+    assert not (tmp_path / "log.jsonl").exists()

@@ -10,7 +10,6 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
-from ragscore.analysis.query_view import show_query
 from tests.messages import refused, says
 
 
@@ -25,13 +24,13 @@ def three(loaded):
     runs = {
         "a": [record("q", a, answer=answer("here")), record("no", [])],
         "b": [record("q", b, error="broke & burned"), record("no", [])],
-        "c": [record("q", [])],
+        "c": [record("q", []), record("no", [])],
     }
     return loaded(rows, runs)
 
 
 def test_each_hit_says_what_it_met_and_where_the_run_before_had_it(three):
-    view = show_query(*three, "q")
+    view = rs.evaluate(*three).query("q")
     hits = view.hits.fillna({"grade": 0, "rank_before": 0})
     assert hits[["run_id", "rank", "id", "target", "grade", "rank_before"]].values.tolist() == [
         ["a", 1, "c1", "d1", 2, 0], ["a", 2, "c2", "", 0, 0], ["b", 1, "c2", "", 0, 2],
@@ -44,18 +43,18 @@ def test_each_hit_says_what_it_met_and_where_the_run_before_had_it(three):
 
 def test_every_alternative_of_a_target_is_named():
     golden = rs.load_golden([{"id": "q", "expected_doc_ids": [["d1", "d2", "d3"], "d4"]}])
-    view = show_query(rs.load_results({"q": ["d2", "d4"]}, run_id="a"), golden, "q")
+    view = rs.evaluate(rs.load_results({"q": ["d2", "d4"]}, run_id="a"), golden).query("q")
     assert view.targets[["target_id", "alternatives", "a"]].to_numpy().tolist() == [
         ["d1", "d2 or d3", 1], ["d4", "", 2],
     ]  # fmt: skip
 
 
 def test_a_question_to_refuse_says_so_and_an_unknown_one_is_named(three):
-    view = show_query(*three, "no", ["a", "b"])
+    view = rs.evaluate(*three).query("no", ["a", "b"])
     says(repr(view), "refuse")
     assert not len(view.hits)
     with refused("x", field="query_id"):
-        show_query(*three, "x")
+        rs.evaluate(*three).query("x")
 
 
 FOUR = {"q": [["a", "b"], ["x", "a"], [], ["t", "b", "u"]], "one": [["z"]]}

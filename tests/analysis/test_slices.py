@@ -66,15 +66,16 @@ def test_slices_of_a_pair_of_columns_are_all_combinations_that_occur():
 
 
 def test_two_runs_are_compared_slice_by_slice():
-    golden = golden_of("e" * 12 + "h" * 12 + "m" * 4)
-    scores = scores_of(a=[1] * 12 + [0] * 16, b=[1] * 12 + [1] * 8 + [0] * 4 + [1] * 4)
+    golden = golden_of("e" * 12 + "h" * 12 + "m")
+    scores = scores_of(a=[1] * 12 + [0] * 13, b=[1] * 12 + [1] * 8 + [0] * 4 + [1])
     compared = compare_slices(scores, golden, "difficulty", "a", "b")
     table = compared.table.set_index("difficulty")
     assert table["delta"].to_dict() == pytest.approx({"easy": 0, "hard": 8 / 12, "medium": 1})
-    assert table["n"].tolist() == [12, 12, 4] and table["is_small"].tolist() == [False, False, True]
+    assert table["n"].tolist() == [12, 12, 1] and table["is_small"].tolist() == [False, False, True]
     assert table["p"].tolist()[:2] == pytest.approx([1, 2 * norm.sf(8 / 8**0.5)])
-    assert table["low"].gt(0).tolist() == [False, True, True] and "verdict" not in table
-    assert compared.overall["delta"].iloc[0] == pytest.approx(12 / 28)
+    assert table["low"].gt(0).tolist() == [False, True, False] and "verdict" not in table
+    assert compared.overall["delta"].iloc[0] == pytest.approx(9 / 25)
+    assert "medium*" in repr(compared)
 
 
 def test_queries_that_two_runs_answered_in_different_modes_are_left_out():

@@ -19,7 +19,7 @@ from test_kebab_vectors import AGGREGATE_A, AGGREGATE_B
 import ragscore as rs
 from ragscore.analysis.comparison.gate import Gate
 from ragscore.cli import main
-from ragscore.cli.commands import about_baseline
+from ragscore.cli.files import about_baseline
 from tests.messages import says
 
 

@@ -9,14 +9,16 @@ import sys
 import threading
 import time
 from collections import Counter
+from itertools import count
 from pathlib import Path
 
 import pytest
 from conftest import EXAMPLES, questions
-from killed_collector import N_QUERIES, WORKERS, collected
+from faults.children import die, start
 
 import ragscore as rs
 from ragscore.collecting import journal
+from ragscore.collecting import run as collect_run
 from ragscore.collecting.reproducible import same_run
 from tests.messages import refused, says
 
@@ -35,6 +37,62 @@ def lines_without_timing(file: Path) -> list[str]:
     return re.sub(
         r'"elapsed_ms": [\d.]+', '"elapsed_ms": 0', file.read_text(encoding="utf-8")
     ).splitlines()
+
+
+# A collector that is killed at a given moment of its life, in a process of its own. A moment is a
+# question that is asked or answered, or a file that is put in place or removed. The thread that
+# kills may do so amid a statement of the journal that another one makes.
+
+N_QUERIES, WORKERS = 24, 4
+
+
+def drawn_reply(query, k, seed):
+    """Reply by chance, the same for the same seed."""
+    drawn = random.Random(f"{query} {seed}")
+    hits = [
+        {"chunk_id": f"c{drawn.randrange(1000)}", "score": drawn.random(),
+         "text": "ä" * drawn.randrange(200)}
+        for _ in range(k)
+    ]  # fmt: skip
+    if drawn.random() < 0.1:
+        return {"hits": hits, "error": "no answer"}
+    return {
+        "hits": hits, "answer": f"answer to {query}", "config": {"index_version": "i1"},
+        "latency": {"retrieval_ms": 1.5},
+    }  # fmt: skip
+
+
+def collected(folder, kill_at=None):
+    """Collect a run in a process of its own; return how many moments it had, None if killed."""
+
+    def collect():
+        moments = count(1)
+
+        def counted(do, *given, **how):
+            if next(moments) == kill_at:
+                die()
+            return do(*given, **how)
+
+        def system(query, k, seed):
+            with folder.with_suffix(".log").open("a") as lines:
+                counted(lines.write, f"{query}\n")
+            return counted(drawn_reply, query, k, seed)
+
+        replace, unlink = Path.replace, Path.unlink
+        Path.replace = lambda *given: counted(replace, *given)
+        Path.unlink = lambda *given, **how: counted(unlink, *given, **how)
+        # nothing here looks at the frames, nor at what the machine is, and what a process has
+        # written outlives it without: that is for a machine that stops
+        collect_run.load_results = lambda path: None
+        collect_run.environment = collect_run.code_version = dict
+        os.fsync = lambda handle: None
+        rs.collect(
+            system, questions(N_QUERIES), folder, k=3, seed=11, workers=WORKERS, run_id="run",
+            progress=False,
+        )  # fmt: skip
+        return next(moments) - 1
+
+    return start(collect).answer(limit=120)
 
 
 @pytest.mark.slow

@@ -44,8 +44,8 @@ def either(file, *arguments, strict, **options):
         return rs.load_golden(file, *arguments, strict=strict, **options)
 
 
-def documents(file, strict, **_):
-    return rs.io.load_documents(file, strict=strict)
+def documents(file, **_):
+    return rs.io.load_documents(file)
 
 
 def with_topics(file, **options):

@@ -23,7 +23,7 @@ from matplotlib.text import Text
 
 import ragscore as rs
 from ragscore.cli import main
-from ragscore.cli.commands import _shown
+from ragscore.cli.files import _shown
 from ragscore.frames.escaping import visible
 from ragscore.golden.sheet import label_sheet
 

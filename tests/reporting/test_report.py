@@ -31,7 +31,11 @@ NASTY = [
 @pytest.fixture(scope="module")
 def runs():
     """Two runs: of "lost dear" the target of grade 3 is lost, "no" should be refused."""
-    golden = [{"id": one, "query": f"question {one}", "expected_doc_ids": [one]} for one in RANKS]
+    golden = [
+        {"id": one, "query": f"question {one}", "expected_doc_ids": [one],
+         "difficulty": "easy" if ranks[0] == 1 else "hard"}
+        for one, ranks in RANKS.items()
+    ]  # fmt: skip
     golden += [
         {"id": "lost dear", "query": "?", "expected_doc_ids": {"dear": 3}},
         {"id": "no", "query": "question no", "answerable": False},
@@ -85,6 +89,8 @@ def test_the_page_opens_with_the_runs_a_picture_and_what_was_lost_and_folds_the_
     for text in ("Query by query", "rank 1 → none", "rank 1 → 3"):
         assert text in page
     assert all(title in repr(report) for title in opened)
+    # "up" has 7 of 10 / log2 4 = .5, then 1; "lost" 1 / log2 3 = .63, then 0
+    assert "| hard | 2 | 0.57 [" in report.to_markdown()
 
 
 def test_marks_say_which_run_is_best_and_if_that_is_sure():
@@ -121,6 +127,7 @@ def test_runs_are_compared_in_order_of_time_or_with_one_baseline():
     days = {"late": 3, "early": 1, "middle": 2}
     results = rs.load_results({name: {"q1": ["d1"], "q2": ["x"]} for name in days})
     results.runs["created_at"] = [f"2026-01-0{day}" for day in days.values()]
+    results.runs[["system", "repeat"]] = [["s", pd.NA], ["s", pd.NA], ["t", pd.NA]]
     results.runs["config"] = [json.dumps({"k": day}) for day in days.values()]
     ev = rs.evaluate(results, {"q1": ["d1"], "q2": ["d2"]}, ["mrr"])
     for pairs, options in {
@@ -130,6 +137,7 @@ def test_runs_are_compared_in_order_of_time_or_with_one_baseline():
     }.items():
         tables = ev.report(**options).tables
         assert ", ".join(one for one in tables if re.match(r"\w+ against", one)) == pairs
+    assert len(tables["Trend"]) == 3, "system s has runs of two times"
     facts = tables["The runs"].set_index("fact")
     assert facts.loc["k", ["early", "middle", "late"]].tolist() == ["1", "2", "3"]
 

@@ -8,6 +8,7 @@ from conftest import answer, hit, record
 
 import ragscore as rs
 from ragscore.frames.data import from_records
+from ragscore.frames.errors import unsaid
 from tests.messages import refused, warned
 
 
@@ -160,6 +161,16 @@ def test_rows_without_a_golden_query_count_in_empty_failed_latency_only(scored):
 def test_an_unknown_policy_is_refused_with_the_choices(scored, argument, value, known):
     with refused(value, known, field=argument):
         scored(GOLD, [record("q", HITS)], **{argument: value})
+
+
+@pytest.mark.parametrize(("other", "is_said"), [("word 2", True), ("another", False)])
+def test_answers_that_are_all_their_references_are_said_with_their_column(other, is_said):
+    golden = [{"id": f"q{n}", "reference_answer": f"word {n}"} for n in range(5)]
+    texts = ["Word 0", "word 1.", "word 3", "word 4"]
+    frame = pd.DataFrame({"query_id": ["q0", "q1", "q3", "q4", "q2"], "response": [*texts, other]})
+    with unsaid("every answer") as said:
+        rs.evaluate(frame, golden, ["exact_match"])
+    assert ["'response'" in one for one in said] == [True] * is_said
 
 
 @pytest.mark.filterwarnings("ignore:ids of")

@@ -246,6 +246,27 @@ def test_a_metric_of_your_own_is_a_function_of_a_frame():
     assert summary.set_index("metric").loc["first_half@3", "mean"] == pytest.approx(1 / 9)
 
 
+@pytest.mark.parametrize(
+    ("name", "how", "function", "field"),
+    [
+        ("9th", {}, len, "name"), ("a b", {}, len, "name"), ("state", {}, len, "name"),
+        ("nDCG@k", {}, len, "name"), ("success", {}, len, "name"),  # ours; another tool's
+        ("own", {"of": "targets"}, len, "of"), ("own", {"kind": "share"}, len, "kind"),
+        ("own", {"better": "up"}, len, "better"), ("own", {"range": (1, 0)}, len, "range"),
+        ("own", {"range": 5}, len, "range"), ("own", {}, "text", "own"),
+    ],
+)  # fmt: skip
+def test_a_declaration_of_no_meaning_is_refused(name, how, function, field):
+    with refused(field=field):
+        metric(name, "formula", **how)(function)
+
+
+def test_a_metric_of_what_no_run_has_has_no_value():
+    judged = metric("judged_by_two", "verdicts / 2", of="judgments")(len)
+    scores = score(results_of(ONE), golden_of({"q": {"a": 1}}), [judged])
+    assert scores["judged_by_two"].isna().all()
+
+
 def test_a_function_that_gives_no_series_by_run_and_query_is_refused():
     @metric("bad", "nothing", of="responses")
     def bad(responses):

@@ -68,6 +68,14 @@ def test_fields_of_items_slice_and_make_clusters():
     assert held["mean"] == alone["mean"] and held["high"] != alone["high"]
 
 
+def test_flags_of_another_tool_have_an_interval_within_their_range():
+    flags = pd.DataFrame({"query_id": [*"abcd"], "score.polite": [True] * 3 + [False]})
+    ev = rs.evaluate(flags)
+    assert ev._declared.describe("polite").bounds == (0, 1)
+    low, high = ev.summary("polite")[["low", "high"]].iloc[0]
+    assert 0 <= low < 0.75 < high <= 1
+
+
 def test_a_metric_asked_for_by_name_stands_beside_ours(pair):
     results = rs.load_results(pair[0])
     golden = [{"id": one, "reference_answer": "x"} for one in results.responses["query_id"]]

@@ -1,17 +1,21 @@
-"""Intervals of means and quantiles against scipy's and statsmodels', and what they never do."""
+"""Intervals of means and quantiles against scipy's and statsmodels', bootstrapped ones, groups."""
 
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as some
 from scipy import stats
 from statsmodels.api import OLS
 from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import DescrStatsW
 
-from ragscore.stats import mean_interval, quantile_interval, wilson_interval
+from ragscore.stats import bootstrap_mean, mean_interval, quantile_interval, wilson_interval
+from ragscore.stats.bootstrap import bootstrap_t_interval
+from ragscore.stats.grouped import Grouping, statistics
 from ragscore.stats.intervals import interval_from_moments
 from ragscore.stats.moments import moments, sample, skewness
 from tests.messages import refused
@@ -192,3 +196,164 @@ def test_of_one_value_less_than_a_quantile_needs_its_interval_has_an_open_end(q,
 def test_a_percentage_is_no_quantile(q):
     with refused(0, 1, field="q"):
         quantile_interval([1.0, 2.0], q)
+
+
+# Bootstrap intervals: equal to one resample after another, whatever is held at a time
+
+ITERATIONS = 60
+CELLS = st.one_of(st.just(np.nan), st.sampled_from([0.0, 1.0]), st.floats(-3, 5))
+# equal, or clearly apart: rounding decides nothing
+ROUNDED = st.one_of(st.just(np.nan), st.integers(-30, 50).map(lambda tenths: tenths / 10))
+
+
+def matrices(cells):
+    """Rows of queries, one to six metrics wide."""
+    return st.integers(1, 6).flatmap(
+        lambda width: st.lists(
+            st.lists(cells, min_size=width, max_size=width), min_size=1, max_size=12
+        )
+    )
+
+
+def resamples(kept):
+    """The resamples of some values, one after another."""
+    rng = np.random.default_rng(5)
+    for _ in range(ITERATIONS):
+        yield kept[rng.integers(0, len(kept), len(kept))]
+
+
+@given(matrices(CELLS))
+def test_intervals_of_a_mean_are_those_of_one_resample_after_another(rows):
+    for column in np.transpose(rows):
+        found, kept = bootstrap_mean(column, ITERATIONS, 0.9, 5), column[~np.isnan(column)]
+        if len(kept):
+            means = [sum(drawn) / len(drawn) for drawn in resamples(kept)]
+            assert found == pytest.approx(tuple(np.quantile(means, [0.05, 0.95])), abs=1e-12)
+        else:
+            assert found is None
+
+
+def ratio(drawn, kept):
+    """How many of its standard errors a resample's mean lies off; infinite without spread."""
+    away = drawn.mean() - kept.mean()
+    if np.ptp(drawn):
+        return away / drawn.std(ddof=1) * len(drawn) ** 0.5
+    return np.copysign(np.inf, away) if abs(away) > 1e-9 else 0.0
+
+
+@given(matrices(ROUNDED))
+def test_studentised_intervals_are_those_of_one_resample_after_another(rows):
+    bounds = np.transpose(bootstrap_t_interval(rows, 0.9, iterations=ITERATIONS, seed=5))
+    for found, column in zip(bounds, np.transpose(rows), strict=True):
+        kept = column[~np.isnan(column)]
+        if len(kept) < 2:
+            assert np.isnan(found).all()
+            continue
+        with np.errstate(invalid="ignore"):
+            ends = np.quantile([ratio(drawn, kept) for drawn in resamples(kept)], [0.95, 0.05])
+        expected = kept.mean() - ends * kept.std(ddof=1) / len(kept) ** 0.5
+        if np.isfinite(ends).all():
+            assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("at_once", [1, 1_000, 10**7])
+def test_no_interval_depends_on_how_much_is_held_at_a_time(monkeypatch, at_once):
+    values = np.random.default_rng(2).random((30, 5))
+    values[:3, 2] = np.nan
+    before = bootstrap_t_interval(values, iterations=301)
+    monkeypatch.setattr("ragscore.stats.bootstrap.AT_ONCE", at_once)
+    after = bootstrap_t_interval(values, iterations=301)
+    np.testing.assert_allclose(before, after, rtol=0, atol=1e-12)
+
+
+def students(values):
+    return tuple(stats.ttest_1samp(values, 0).confidence_interval())
+
+
+def test_where_resamples_have_no_spread_the_studentised_bootstrap_is_students_t():
+    values = np.append(np.zeros(59), 1.0)  # 37 % of resamples hold only zeros
+    assert np.ravel(bootstrap_t_interval(values)) == pytest.approx(students(values), abs=1e-12)
+
+
+LONG_TAILED = np.random.default_rng(0).lognormal(0, 1, 60)
+
+
+@pytest.mark.parametrize(
+    ("values", "interval"),
+    [
+        (LONG_TAILED[:19], students),
+        (LONG_TAILED[:20], bootstrap_t_interval),
+        (LONG_TAILED, bootstrap_t_interval),
+        (np.tile(LONG_TAILED, 30), students),
+    ],
+)
+def test_long_tailed_times_get_the_studentised_bootstrap_until_there_are_enough_for_t(
+    values, interval
+):
+    assert np.ravel(mean_interval(values, "time")) == pytest.approx(np.ravel(interval(values)))
+
+
+# Statistics by group: what pandas' groupby finds, from one pass over each column
+
+NUMBERS = st.floats(-1e6, 1e6, width=32)
+COLUMNS = (
+    NUMBERS,
+    st.sampled_from([0.0, 1.0]),
+    st.integers(-5, 5).map(float),
+    st.just(np.nan),
+    st.just(0.7),
+    NUMBERS | st.sampled_from([np.inf, -np.inf]),
+)
+
+
+@st.composite
+def grouped_columns(draw):
+    """Codes of rows in no order, -1 in no group; and columns with gaps, some of nothing at all."""
+    n = draw(st.integers(1, 40))
+    most = draw(st.sampled_from([0, 3, 60]))
+    codes = draw(some.arrays(np.int64, n, elements=st.integers(-1, most)))
+    cells = [kind | st.just(np.nan) if draw(st.booleans()) else kind for kind in COLUMNS]
+    columns = [draw(some.arrays(np.float64, n, elements=one)) for one in cells]
+    return pd.factorize(np.where(codes < 0, np.nan, codes), sort=draw(st.booleans()))[0], columns
+
+
+def by_pandas(codes, columns):
+    values = pd.DataFrame(dict(enumerate(columns))).groupby(np.where(codes < 0, np.nan, codes))
+    return {
+        "n": values.count(), "sum": values.sum(min_count=1), "mean": values.mean(),
+        "std": values.std(), "min": values.min(), "max": values.max(),
+        "p50": values.quantile(0.5), "p95": values.quantile(0.95),
+    }  # fmt: skip
+
+
+@given(grouped_columns())
+def test_every_statistic_is_the_one_that_pandas_finds(case):
+    codes, columns = case
+    found, wanted = statistics(columns, Grouping.by_codes(codes)), by_pandas(codes, columns)
+    assert found["n"].dtype == np.int64
+    for name in ("n", "min", "max", "p50", "p95"):
+        np.testing.assert_array_equal(found[name], wanted[name], err_msg=name)
+    # Sums that cancel out keep what rounding did to their largest term.
+    finite = [np.abs(column[np.isfinite(column)]).max(initial=0) for column in columns]
+    for name in ("sum", "mean", "std"):
+        np.testing.assert_allclose(
+            found[name], wanted[name], rtol=1e-12, atol=1e-14 * max(finite), err_msg=name
+        )
+
+
+def test_columns_are_left_as_they_were():
+    column = np.array([3.0, 1.0, 2.0])
+    column.flags.writeable = False
+    found = statistics([column], Grouping.by_codes(np.zeros(3, dtype=np.int64)))
+    assert (found["min"][0, 0], found["p50"][0, 0], found["max"][0, 0]) == (1, 2, 3)
+
+
+def test_equal_values_are_their_own_mean_and_do_not_spread():
+    found = statistics([np.full(50, 0.7)], Grouping.by_codes(np.zeros(50, dtype=np.int64)))
+    assert (found["mean"][0, 0], found["std"][0, 0]) == (0.7, 0)
+
+
+def test_a_row_may_be_in_several_groups():
+    grouping = Grouping.by_codes(np.array([1, 0, 1, -1, 1]), rows=np.array([0, 0, 1, 1, 2]))
+    assert statistics([np.array([1.0, 10.0, 100.0])], grouping)["sum"].tolist() == [[1], [111]]
+    assert grouping.count(np.array([True, False, True])).tolist() == [1, 2]

@@ -260,17 +260,16 @@ def pieces_of(results, n):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
-    ("text", "part_hits", "n_parts"),
-    [(3, FEW, 2), pytest.param(None, 10_000, 1, marks=pytest.mark.slow)],
+    ("part_hits", "n_parts"), [(FEW, 2), pytest.param(10_000, 1, marks=pytest.mark.slow)]
 )
 def test_a_run_saved_piece_by_piece_is_the_run_saved_at_once(
-    varied, tmp_path, monkeypatch, text, part_hits, n_parts
+    varied, tmp_path, monkeypatch, part_hits, n_parts
 ):
     results, golden = varied[0].select("a"), varied[1]
     at_once, store = rs.RunStore(tmp_path / "once"), rs.RunStore(tmp_path / "pieces")
-    at_once.save(results, golden=golden, text=text)
+    at_once.save(results, golden=golden)
     monkeypatch.setattr(tables, "PART_HITS", part_hits)
-    assert store.save(pieces_of(results, 3), golden=golden, text=text) == ["a"]
+    assert store.save(pieces_of(results, 3), golden=golden) == ["a"]
     assert stored_run(store, "a").n_parts == n_parts
     for kind in ("responses", "hits", "citations", "judgments"):
         one, other = (getattr(held.load(), kind) for held in (store, at_once))

@@ -73,7 +73,7 @@ def test_a_store_gives_what_was_saved_and_scores_it_wherever_it_lies(pair, anew,
         assert_same(replace(read.load(), runs=results.runs), results)
         same(read.scores()[[*scores]], scores)
     assert store.refresh(golden, collapse="doc") == ["a", "b"]
-    assert len(store.scores(metrics=["mrr"], collapse="doc")) == 6
+    assert len(store.scores(metrics=["mrr"])) == 6
     whole = rs.score(store.load(), golden)
     monkeypatch.setattr(run_tables, "PART_HITS", 2)  # each run is a group
     pd.testing.assert_frame_equal(store.scores(golden), whole, check_exact=True)

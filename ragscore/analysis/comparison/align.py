@@ -103,10 +103,12 @@ def align(
     check_known(("run_id", "query_id"), rows, "scores", "column", "a frame of rs.score, not of")
     if "state" in rows:
         rows = rows[rows["state"].ne("extra").to_numpy()]
-    known = rows[[name for name in ("run_id", "system") if name in rows]].drop_duplicates("run_id")
-    chosen = run_names(known, known["run_id"].astype("str").tolist() if runs is None else runs)
-    chosen = list(dict.fromkeys(chosen))
-    rows = rows[rows["run_id"].isin(chosen).to_numpy()]
+    if runs is None:
+        chosen = rows["run_id"].drop_duplicates().astype("str").tolist()
+    else:
+        known = rows[[name for name in ("run_id", "system") if name in rows]]
+        chosen = list(dict.fromkeys(run_names(known.drop_duplicates("run_id"), runs)))
+        rows = rows[rows["run_id"].isin(chosen).to_numpy()]
     # in the order of ids, so that no sum and no draw depends on the order of rows
     query, query_ids = pd.factorize(rows["query_id"], sort=True)
     run = lookup(rows["run_id"], pd.Index(chosen, dtype="str"))
@@ -152,8 +154,8 @@ def clusters_text(
     With `talks`, clusters count that are conversations, and no others.
     """
     shared, is_talk = query_clusters(golden, query_ids, cluster), cluster == "conversation"
-    if cluster == "group" and golden is not None:
-        is_talk = bool(golden.queries.reindex(columns=["conversation"]).notna().any(axis=None))
+    if shared is not None and golden is not None and cluster == "group":
+        is_talk = "conversation" in golden.queries and golden.queries["conversation"].notna().any()
     if shared is None or (talks and not is_talk):
         return ""
     n, of = len(set(shared[shared >= 0])), int((shared >= 0).sum())

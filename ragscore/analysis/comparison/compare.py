@@ -32,7 +32,7 @@ from ragscore.scoring.level import Level, chunker_versions
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.provenance import recorded_parts
-from ragscore.scoring.readings import HARNESSES, OURS, k_of_runs
+from ragscore.scoring.readings import HARNESSES, find_reading, k_of_runs
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.summary import chosen_columns, metric_columns
 from ragscore.stats.verdicts import overall_word
@@ -102,8 +102,9 @@ def compare_runs(
         level = sides.level_together(deciding)
     table, wider = sides.deltas(deciding, level), ""
     if among is not None:
-        beside = sides.deltas(deciding, among[1], deciding)
-        wider = overall_word(aspects(beside, declared)["verdict"].tolist())
+        n_runs, wide = among
+        beside = aspects(sides.deltas(deciding, wide, deciding), declared)
+        wider = f"; among all {n_runs} runs: {overall_word(beside['verdict'].tolist())}"
     recorded = recorded_parts(rows.results, rows.level.name)
     of_fields = check_recorded(
         {run: recorded[run] for run in (a, b)}, table["metric"].tolist(), allow_different
@@ -136,7 +137,6 @@ def compare_runs(
         _clusters=clusters_text(rows.golden, query_ids, cluster, talks=True),
         confidence=1 - level,
         _among=wider,
-        _n_runs=2 if among is None else among[0],
         _averaged=averaged,
     )
 
@@ -190,7 +190,7 @@ def compare_ranks(
     return RankChanges(
         baseline=a, candidate=b, per_query=per_query, targets=targets,
         invariants=pd.concat([invariants, stated], ignore_index=True), config_diff=differing,
-        _level=rows.level, _k=k, _profile=None if reading is OURS else reading,
+        _level=rows.level, _k=k, _profile=None if reading is find_reading(None) else reading,
         _policies={} if harness else asdict(replace(policies, match=rows.level.name)), _rows=rows,
     )  # fmt: skip
 

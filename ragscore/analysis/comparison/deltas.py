@@ -120,8 +120,9 @@ def paired_deltas(
     metrics, places = [declared.describe(name) for name in names], np.flatnonzero(is_primary)
     columns = np.append(np.arange(len(names)), places)  # the primary ones at both levels
     levels = np.where(np.append(is_primary, [False] * len(places)), level, ALPHA)
-    described = [metrics[place] for place in columns]
-    both = figures(a[:, columns], b[:, columns], described, levels, groups)
+    both = figures(
+        a[:, columns], b[:, columns], [metrics[place] for place in columns], levels, groups
+    )
     found = {name: values[: len(names)] for name, values in both.items()}
     own = {f"{end}_95": found[end].copy() for end in ("low", "high")}
     for end in ("low", "high"):
@@ -168,8 +169,8 @@ def aspects(deltas: pd.DataFrame, declared: MetricTable = TABLE) -> pd.DataFrame
 
     The metrics of refusals trade against each other, and have one verdict together.
     """
-    told = deltas[deltas["verdict"].notna().to_numpy()].to_dict("records")
-    rows, found = {row["metric"]: row for row in told}, []
+    told = deltas.loc[deltas["verdict"].notna().to_numpy(), ["metric", "verdict", "n", *FIGURES]]
+    rows, found = {row["metric"]: row for row in told.to_dict("records")}, []
     for aspect, names in aspects_of(rows).items():
         own = rows[names[0]]
         word, low, high = own["verdict"], own["low"], own["high"]
@@ -183,8 +184,7 @@ def aspects(deltas: pd.DataFrame, declared: MetricTable = TABLE) -> pd.DataFrame
         else:
             sentence = f"the difference lies between {low:+.3g} and {high:+.3g}"
         found.append((aspect, ", ".join(names), word, sentence))
-    columns = ["aspect", "metrics", "verdict", "sentence"]
-    return pd.DataFrame(found, columns=columns, dtype="str")
+    return pd.DataFrame(found, columns=["aspect", "metrics", "verdict", "sentence"], dtype="str")
 
 
 @dataclass(frozen=True)
@@ -273,10 +273,10 @@ class Sides:
 
     def tails(self) -> pd.DataFrame:
         """One row per time or cost: 95th percentiles of both runs on the queries both have."""
-        rows = []
-        for name in [one for one in map(str, self.first) if self.declared.describe(one).is_timed]:
-            is_known = self.first[name].notna() & self.second[name].notna()
-            sides = (self.first.loc[is_known, name], self.second.loc[is_known, name])
-            rows.append([name, *(side.quantile(0.95) for side in sides)])
-        columns = {"metric": "str", "p95_baseline": "float64", "p95_candidate": "float64"}
-        return pd.DataFrame(rows, columns=[*columns]).astype(columns)
+        timed = [one for one in map(str, self.first) if self.declared.describe(one).is_timed]
+        is_known = self.first[timed].notna() & self.second[timed].notna()
+        p95 = {
+            f"p95_{side}": frame[timed].where(is_known).quantile(0.95).to_numpy("float64")
+            for side, frame in zip(FIGURES[:2], (self.first, self.second), strict=True)
+        }
+        return pd.DataFrame({"metric": pd.Series(timed, dtype="str"), **p95})

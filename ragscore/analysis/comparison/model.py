@@ -30,7 +30,7 @@ from ragscore.frames.verbs import Accessor, ComparisonVerbs
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies
-from ragscore.scoring.readings import Reading, find_reading
+from ragscore.scoring.readings import READINGS, Reading
 from ragscore.scoring.rows import Rows
 from ragscore.stats.verdicts import overall_word
 
@@ -135,8 +135,7 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
     _primary: tuple[str, ...]
     _tails: pd.DataFrame  # one row per time or cost: the 95th percentiles of both sides
     confidence: float = 0.95
-    _among: str = ""  # the overall word where all pairs of the runs are asked about
-    _n_runs: int = 2
+    _among: str = ""  # what all pairs of several runs leave of the overall word
     _declared: MetricTable = TABLE
     _clusters: str = ""
     _averaged: str = ""  # of which systems the repeats are averaged
@@ -253,34 +252,22 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         )  # fmt: skip
 
     @classmethod
-    def from_json(cls, text: str, profile: Reading | None = None) -> "Comparison":
+    def from_json(cls, text: str) -> "Comparison":
         """Reload the comparison that `to_json` wrote: frames, level, policies, and profile by name.
-
-        Parameters
-        ----------
-        profile
-            The profile itself, if it is not one of the library's.
 
         Raises
         ------
         DataError
-            No JSON, the report of a harness (write it with `to_json(own=True)`), or a profile that
-            isn't known.
+            No JSON, or the report of a harness (write it with `to_json(own=True)`).
         """
         found = reload(cls, text, OWN_JSON)
-        if profile is not None and profile.name != found._profile:
-            raise DataError(
-                f"found {profile.name!r}", field="profile",
-                allowed=f"the profile that was compared with, {found._profile!r}",
-            )  # fmt: skip
         parts: dict[str, Any] = {
             name: tuple(one) if isinstance(one, list) else one for name, one in found._level.items()
         }
-        if profile is None and found._profile:
-            profile = find_reading(found._profile)
+        name: Any = found._profile
         return replace(
-            found, _profile=profile, _level=Level(**parts),
-            deltas=found.deltas.drop(columns="delta_pct"),
+            found, _profile=READINGS.get(name, Reading(name)) if name else None,
+            _level=Level(**parts), deltas=found.deltas.drop(columns="delta_pct"),
         )  # fmt: skip
 
     def changed(self) -> pd.DataFrame:
@@ -321,9 +308,11 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         """
         if self._harness:
             return []
-        more = f"; among all {self._n_runs} runs: {self._among}" if self._among else ""
         of_aspects = self.aspects[["aspect", "verdict", "sentence"]].to_numpy().tolist()
-        return [f"{self.overall}{more}", *(f"{of}: {word} ({why})" for of, word, why in of_aspects)]
+        return [
+            f"{self.overall}{self._among}",
+            *(f"{of}: {word} ({why})" for of, word, why in of_aspects),
+        ]
 
     def notes(self) -> Notes:
         """Return in lines the outcomes, how they were matched, and how to read the table."""

@@ -330,8 +330,7 @@ def _per_conversation(rows: pd.DataFrame, bad: float) -> pd.DataFrame:
         n_turns=("value", "size"), mean=("value", "mean"), first_failure=("failure", "min"),
         has_later=("is_later", "any"), recovered=("is_better", "any"),
     ).astype({"first_failure": "Int64", "recovered": "boolean"})  # fmt: skip
-    recovered = table["recovered"].where(table.pop("has_later"))
-    return table.assign(recovered=recovered).reset_index()
+    return table.assign(recovered=table["recovered"].where(table.pop("has_later"))).reset_index()
 
 
 def turn_numbers(queries: pd.DataFrame) -> pd.Series:

@@ -199,7 +199,6 @@ EVENTS = (
     "lease renewed",
     "queue drained",
 )
-LINES_PER_CHUNK = 20
 
 
 class NeedleSet(NamedTuple):
@@ -215,7 +214,7 @@ def needle_set(
     needles: int = 12,
     seed: int = 1,
     *,
-    lines_per_chunk: int = LINES_PER_CHUNK,
+    lines_per_chunk: int = 20,
 ) -> NeedleSet:
     """Make a needle-in-a-haystack set; the same arguments always give the same set.
 

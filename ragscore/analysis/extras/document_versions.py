@@ -12,9 +12,8 @@ import pandas as pd
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.codes import response_of
 from ragscore.frames.data import DataError, Results, conform, empty
-from ragscore.frames.errors import name_list, warn
+from ragscore.frames.errors import check_whole, name_list, warn
 
-PREFIX = "freshness"
 VERSIONS = {"version_key": "str", "effective_timestamp": "Int64", "superseded_by": "str"}
 KEYS = ["run_id", "query_id"]
 
@@ -99,8 +98,7 @@ def freshness(
     >>> rate = "freshness.stale_free_rate@10"
     >>> ev.with_columns(fresh.per_query, rate).summary(rate)
     """
-    if k < 1:
-        raise DataError(f"found {k}", field="k", allowed="whole numbers from 1")
+    check_whole(k, "k")
     if "doc_id" not in results.hits:
         raise DataError(
             "the hits have no doc_id", field="hits.doc_id", allowed="hits that name their documents"
@@ -132,7 +130,7 @@ def freshness(
     counts = flags.groupby(response_of(hits, responses)).sum()
     counts = counts.reindex(responses.index, fill_value=0).astype("int64")
     rates = {
-        f"{PREFIX}.{name}_rate@{k}": np.nan
+        f"freshness.{name}_rate@{k}": np.nan
         if documents is None
         else (1 - counts[count] / counts["considered"]).fillna(empty_value)
         for name, count in (("stale_free", "n_stale"), ("conflict_free", "n_conflicting"))

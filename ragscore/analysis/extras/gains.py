@@ -16,12 +16,12 @@ from ragscore.analysis.comparison.align import align
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import check_known, plural
+from ragscore.frames.typing import Values
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.summary import metric_columns
 from ragscore.stats.moments import moments
 from ragscore.stats.similarity import cosine_matrix
 
-Vectors = npt.NDArray[np.float64]
 Embed = Callable[[list[str]], npt.ArrayLike]
 Chunks = npt.ArrayLike | Sequence[str]
 
@@ -206,7 +206,7 @@ def lexical_novelty(candidate: str, known: str) -> float:
     return 1 - len(new & old) / len(new | old) if new else 0.0
 
 
-def _embedded(chunks: Chunks, embed: Embed | None) -> Vectors:
+def _embedded(chunks: Chunks, embed: Embed | None) -> Values:
     """Return embeddings as a matrix; without chunks, a matrix without rows."""
     given = list(chunks)  # type: ignore[arg-type]
     if not given:

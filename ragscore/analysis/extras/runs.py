@@ -1,13 +1,11 @@
 """What the records of runs say beside scores: config keys that vary, the index, traces."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
 from ragscore.analysis.comparison.align import align
 from ragscore.frames.data import DataError, Results
-from ragscore.frames.errors import check_known, names_of
 from ragscore.frames.kinds import flat, parsed
 
 NO_TYPE = "(none)"
@@ -132,20 +130,16 @@ def traces(results: Results) -> pd.DataFrame:
         },
         index=of_run.size().index,
     )  # fmt: skip
-    without = {"n_without_calls": table["n_traces"]}
-    return table.fillna(without).fillna(0).astype("int64").reset_index()
+    return (
+        table.fillna({"n_without_calls": table["n_traces"]}).fillna(0).astype("int64").reset_index()
+    )
 
 
 # columns of the runs frame that say how a run was made, and by which labels it was scored
 OF_RUNS = ("k", "chunker_version", "golden_hash")
 
 
-def config_effects(
-    ev: Any,
-    metrics: list[str] | str | None = None,
-    *,
-    ignore: Sequence[str] = (),
-) -> pd.DataFrame:
+def config_effects(ev: Any, metrics: list[str] | str | None = None) -> pd.DataFrame:
     """Return the config keys that vary between runs, beside the means of metrics.
 
     Only two runs that differ in one key alone show its effect: compare them.
@@ -154,8 +148,6 @@ def config_effects(
     ----------
     metrics
         Labels, or one; by default the primary metrics.
-    ignore
-        Config keys that are not looked at.
 
     Returns
     -------
@@ -176,13 +168,9 @@ def config_effects(
     if "config" not in runs:
         raise DataError("no config", field="runs", allowed="a frame of runs with the column config")
     own = runs.set_index(runs["run_id"].astype("str")).reindex(aligned.run_ids)
-    configs = [flat(parsed(text)) for text in own["config"]]
-    table = pd.DataFrame(configs, index=own.index, dtype="object")
+    table = pd.DataFrame(map(flat, map(parsed, own["config"])), index=own.index, dtype="object")
     table = table.join(own[[name for name in OF_RUNS if name in own and name not in table]])
-    ignored = names_of(ignore, "ignore", "config keys")
-    check_known(ignored, list(table), "ignore", "key")
     known = table[own["config"].notna()].map(repr)  # 5 and "5" are two values
-    varies = [name for name in table if known[name].nunique() > 1 and name not in ignored]
+    varies = [name for name in table if known[name].nunique() > 1]
     means = pd.DataFrame({one: aligned.frame(one).mean() for one in aligned.run_ids}).T
-    shown = table[varies].convert_dtypes().join(means)
-    return shown.rename_axis("run_id").reset_index()
+    return table[varies].convert_dtypes().join(means).rename_axis("run_id").reset_index()

@@ -19,9 +19,9 @@ from ragscore.analysis.extras.agents import (
     search_rows,
     turn_numbers,
 )
-from ragscore.analysis.query_view import first_known
+from ragscore.analysis.query_view import first_known, other_ids
 from ragscore.frames.codes import is_among, lookup, pair_numbers
-from ragscore.frames.data import ID_OF_LEVEL, Golden, Results, narrowed
+from ragscore.frames.data import Golden, Results, narrowed
 from ragscore.frames.typing import Codes
 from ragscore.plot.style import in_order, run_styles
 from ragscore.reporting.explorer.order import Runs
@@ -230,7 +230,7 @@ class Lists:
         rows["grade"] = of_hit["grade"].max().reindex(rows.index).astype("Int64")
         rows["targets"] = of_hit["target"].agg(list).reindex(rows.index)
         table = pd.DataFrame({"name": once["target_id"], "grade": once["grade"]})
-        table["others"] = _joined(_others(named), number, once.index).str.join(" or ")
+        table["others"] = _joined(other_ids(named), number, once.index).str.join(" or ")
         table["snippets"] = _joined(column(named, "snippet"), number, once.index)
         firsts = rows.loc[met["hit"]].assign(target=met["target"].to_numpy())
         firsts = firsts.drop_duplicates(["run", "target"])
@@ -289,16 +289,6 @@ def _texts(hits: pd.DataFrame, results: Results, texts: pd.DataFrame | None) -> 
             keys = pd.MultiIndex.from_arrays([run, hits["chunk_id"]])
             found = found.fillna(known.reindex(keys).set_axis(hits.index))
     return found
-
-
-def _others(targets: pd.DataFrame) -> pd.Series:
-    """Return the id of each row that is another way to meet its target; NA for the first."""
-    ids = pd.Series(pd.NA, index=targets.index, dtype="str")
-    for level, name in ID_OF_LEVEL.items():  # passages of an anchor are no ids
-        if name in targets:
-            here = (targets["alternative"] > 0) & (targets["level"] == level)
-            ids = ids.where(~here.to_numpy(dtype=bool), targets[name])
-    return ids
 
 
 def _joined(values: pd.Series, number: Codes, index: pd.Index) -> pd.Series:

@@ -93,8 +93,7 @@ class Explorer:
         """
         check_choice(Path(path).suffix.lower(), (".html",), "path")
         mounted = self._mounted()
-        made = page(self.title, mounted.html, mounted.style, mounted.script)
-        return write_text(Path(path), made)
+        return write_text(Path(path), page(self.title, mounted.html, mounted.style, mounted.script))
 
     @property
     def selected(self) -> str | None:
@@ -176,8 +175,7 @@ def explore_comparison(
     >>> ev.compare("dense", "hybrid").explore("pd-014", outcome="regression")
     """
     rows, scores = cmp._evaluated
-    pair = [cmp.baseline, cmp.candidate]
-    runs = Runs(rows, scores, pair, (cmp,), cmp._primary, cmp._declared)
+    runs = Runs(rows, scores, [cmp.baseline, cmp.candidate], (cmp,), cmp._primary, cmp._declared)
     title = f"{cmp.candidate} against {cmp.baseline}"
     # another harness has no word, and may look at whole lists
     word, k = ("", None) if cmp._harness else (cmp.overall, cmp._k)

@@ -64,14 +64,11 @@ def answer_checks(rows: Any) -> Values:
 
 def with_reference(rows: Any, compare: Any) -> Values:
     """Compare each answer with the accepted answers of its query; the best of them counts."""
-    queries = rows.golden.queries
-    accepted = [
-        rows.golden.checks.loc[rows.golden.checks["kind"].eq(ACCEPTED), ["query_id", "text"]]
-    ]
-    if "reference_answer" in queries:
-        named = {"reference_answer": "text"}
-        accepted.append(queries[["query_id", "reference_answer"]].rename(columns=named).dropna())
-    pairs = paired(rows, pd.concat(accepted), rows.due)
+    checks = rows.golden.checks
+    others = checks.loc[checks["kind"].eq(ACCEPTED), ["query_id", "text"]]
+    own = rows.golden.queries.reindex(columns=["query_id", "reference_answer"]).dropna()
+    accepted = pd.concat([others, own.set_axis(["query_id", "text"], axis=1)])
+    pairs = paired(rows, accepted, rows.due)
     values = [compare(*pair) for pair in zip(pairs["answer"], pairs["text"], strict=True)]
     found = np.full(rows.n, -np.inf)
     np.maximum.at(found, pairs["row"].to_numpy(np.int64), np.array(values, dtype=np.float64))

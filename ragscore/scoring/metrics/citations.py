@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import empty
+from ragscore.frames.codes import codes_of, equal_pairs, lookup
 from ragscore.frames.kinds import parsed
-from ragscore.frames.typing import Flags, Values
+from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.scoring.metrics.declaration import Family
 from ragscore.scoring.metrics.needs import ANCHORS, CONFLICT_RULE, FOLDERS, RELEVANT
 from ragscore.scoring.rules import RULES, by_anchor, has_spans
@@ -23,6 +23,7 @@ DTYPES = dict.fromkeys(("chunk_id", "doc_id", "path", "heading", "span_unit"), "
 LOCATORS = list(DTYPES)
 CARRIED = {"chunk": "chunk_id", "span": "start", "anchor": "path", "doc": "doc_id"}
 
+# by what a passage is found among hits and chunks, and what is then known of it
 FILLED = (
     ("chunk_id", LOCATORS[1:]),
     ("span", ["chunk_id", "doc_id", "heading"]),
@@ -31,95 +32,88 @@ FILLED = (
 )
 
 
-def around(cited: pd.DataFrame, known: pd.DataFrame, scope: list[str]) -> pd.DataFrame:
-    """Return the first known chunk around the span of each citation that has a path and a span."""
-    some = cited[cited["start"].notna() & cited["path"].notna()].rename_axis("at").reset_index()
-    keys = [*scope, "path", "span_unit"]
-    pairs = some[["at", *keys, "start", "end"]].merge(
-        known.dropna(subset=["start"]), on=keys, suffixes=("_cited", "")
+def locators(frame: pd.DataFrame, *more: str) -> pd.DataFrame:
+    """Return the columns that say where a passage is, NA where a frame has none, and some more."""
+    return frame.reindex(columns=[*LOCATORS, *more]).astype(DTYPES)
+
+
+def pointed_at(cited: pd.DataFrame, known: pd.DataFrame, key: str, scope: str) -> Codes:
+    """Return the position of the first known passage that each citation points at; -1 for none.
+
+    Both are of one scope and have one text as `key`; by "span" also one file and unit, and the
+    known passage holds the span of the citation.
+    """
+    texts = [
+        one[key] if key != "span"
+        else (one["path"] + "\0" + one["span_unit"].fillna("")).where(one["start"].notna())
+        for one in (cited, known)
+    ]  # fmt: skip
+    ids = pd.Index(texts[1].dropna().unique())
+    own, codes = (
+        np.where(at < 0, -1, one[scope].to_numpy(np.int64) * len(ids) + at)
+        for one, at in ((cited, lookup(texts[0], ids)), (known, lookup(texts[1], ids)))
     )
-    inside = (pairs["start_cited"] >= pairs["start"]) & (pairs["end_cited"] <= pairs["end"])
-    return pairs[inside.fillna(False).to_numpy(bool)].drop_duplicates("at").set_index("at")
+    if key != "span":  # the first of each will do
+        codes = np.where(pd.Index(codes).duplicated(), -1, codes)
+    citation, passage = equal_pairs(own, codes)
+    if key == "span":
+        (begin, end), (start, stop) = (
+            one[["start", "end"]].to_numpy("float64", na_value=np.nan)[at].T
+            for one, at in ((cited, citation), (known, passage))
+        )
+        is_inside = (begin >= start) & (end <= stop)
+        citation, passage = citation[is_inside], passage[is_inside]
+    found = np.full(len(cited), -1)
+    found[citation[::-1]] = passage[::-1]  # the first is written last
+    return found
 
 
 class Cited:
     """What answers cite: `rows` has a line per citation, `passages` one per passage."""
 
     def __init__(self, rows: Any) -> None:
-        citations, self.of = rows.results.citations, rows
-        cited = citations.reindex(
-            columns=list(dict.fromkeys([*citations, *LOCATORS, "marker"]))
-        ).astype(DTYPES | {"marker": "str"})
-        cited = (
-            cited.assign(row=rows.of(citations))
-            .query("row >= 0")
-            .sort_values(["row", "position"], kind="stable")
-        )
-        located = cited[LOCATORS].notna().any(axis=1)
-        cited["name"] = (
-            cited["marker"]
-            .where(~located)
-            .fillna("")
-            .where(located | cited["marker"].notna(), cited["position"].astype("str") + "?")
-        )
-        hits = rows.seen.assign(row=rows.of(rows.seen))
-        self.hits = (
-            hits[hits["row"].isin(cited["row"].unique())]
-            .reindex(columns=["row", *LOCATORS, "rank"])
-            .astype(DTYPES)
-        )
+        self.of, citations, chunks = rows, rows.results.citations, rows.results.chunks
+        cited = locators(citations, "query_id", "position", "marker").assign(row=rows.of(citations))
+        cited = cited[cited["row"] >= 0].sort_values(["row", "position"], kind="stable")
+        cited = cited.reset_index(drop=True).assign(run=rows.run[cited["row"]])
         if cited["start"].notna().any():
             has_spans(rows.seen, "hits")
-        chunks = empty("chunks") if rows.results.chunks is None else rows.results.chunks
-        run = chunks.get("run_id", pd.Series(pd.NA, chunks.index)).astype("str")
-        own = chunks.reindex(columns=LOCATORS).astype(DTYPES).assign(run_id=run)
-        shared = [own[run.isna()].assign(run_id=name) for name in rows.runs.astype("str")]
-        self.chunks = pd.concat([own[run.notna()], *shared])
-        cited = cited.reset_index(drop=True).assign(run_id=cited["run_id"].astype("str").to_numpy())
-        cited["retrieved"] = self.resolves(cited, self.hits, ["row"])
-        cited["resolved"] = cited["retrieved"] | self.resolves(cited, self.chunks, ["run_id"])
-        self.rows = cited
-        self.passages = self.located(
-            cited.drop_duplicates(["row", "name", *LOCATORS]).reset_index(drop=True)
-        )
+        number = cited["position"].astype("str") + "?"
+        is_bare = cited[LOCATORS].isna().all(axis=1)
+        cited["name"] = cited["marker"].astype("str").fillna(number).where(is_bare, "")
+        row = rows.of(rows.seen)
+        near = np.flatnonzero(np.isin(row, cited["row"]))
+        # passages, and the column by which they are those of a citation
+        self.known = [(locators(rows.seen.iloc[near]).assign(row=row[near]), "row")]
+        if chunks is not None:
+            run = codes_of(chunks["run_id"]) if "run_id" in chunks else np.full(len(chunks), -1)
+            own = locators(chunks).assign(run=run)
+            shared = [own[run < 0].assign(run=one) for one in range(len(rows.runs))]
+            self.known.append((pd.concat([own[run >= 0], *shared]), "run"))
+        resolves = [self.resolves(cited, *one) for one in self.known]
+        self.rows = cited.assign(retrieved=resolves[0], resolved=np.any(resolves, axis=0))
+        self.passages = self.located(self.rows.drop_duplicates(["row", "name", *LOCATORS]))
 
-    def resolves(self, cited: pd.DataFrame, known: pd.DataFrame, scope: list[str]) -> Flags:
-        """Flag citations of a known chunk: by id; else by path and span, path, or document."""
+    def resolves(self, cited: pd.DataFrame, known: pd.DataFrame, scope: str) -> Flags:
+        """Flag citations of a known passage: by chunk id; else by path and span, path, document."""
         has_chunk, has_span, has_path = (
-            cited[name].notna() for name in ("chunk_id", "start", "path")
+            cited[name].notna().to_numpy() for name in ("chunk_id", "start", "path")
         )
-
-        def among(key: str) -> pd.Series:
-            pairs = known[[*scope, key]].dropna().drop_duplicates()
-            return (
-                cited[[*scope, key]]
-                .merge(pairs.assign(is_known=True), how="left")["is_known"]
-                .eq(True)
-            )
-
-        found = (has_chunk & among("chunk_id")) | (~has_chunk & ~has_path & among("doc_id"))
-        found |= ~has_chunk & ~has_span & has_path & among("path")
-        found |= ~has_chunk & cited.index.isin(around(cited, known, scope).index)
-        return found.to_numpy(dtype=bool)
+        by_chunk, by_span, by_path, by_doc = (
+            pointed_at(cited, known, key, scope) >= 0 for key, _ in FILLED
+        )
+        elsewhere = by_span | (by_path & ~has_span) | (by_doc & ~has_path)
+        return np.where(has_chunk, by_chunk, elsewhere)
 
     def located(self, passages: pd.DataFrame) -> pd.DataFrame:
         """Return passages with the locators of the hit, or chunk, that they point at."""
-        sources: list[tuple[Any, list[str]]] = [(self.hits, ["row"]), (self.chunks, ["run_id"])]
-        for known, scope in sources:
+        for known, scope in self.known:
             for key, names in FILLED:
-                if key == "span":
-                    found = around(passages, known, scope).reindex(passages.index)
-                else:
-                    first = known.dropna(subset=[key]).drop_duplicates([*scope, key])
-                    found = (
-                        passages[[*scope, key]]
-                        .merge(first, on=[*scope, key], how="left")
-                        .set_axis(passages.index)
-                    )
-                filled: dict[str, Any] = {
-                    one: passages[one].fillna(found.astype(DTYPES)[one]) for one in names
-                }
-                passages = passages.assign(**filled)
+                at = pointed_at(passages, known, key, scope)
+                if (at >= 0).any():
+                    found = known[names].reset_index(drop=True).reindex(at)
+                    filled = passages[names].fillna(found.set_axis(passages.index))
+                    passages = passages.assign(**{name: filled[name] for name in names})
         return passages
 
     def count(self, frame: pd.DataFrame, flags: Any = 1.0) -> Values:
@@ -186,10 +180,9 @@ def resolving(rows: Any) -> Values:
     reads="responses.answer",
 )
 def weak(rows: Any) -> Values:
-    cited = rows.cited.rows
-    return (rows.cited.count(cited) > 0) & (
-        rows.cited.count(cited, cited["path"].fillna("").eq("")) == 0
-    )
+    cited = rows.cited
+    lacks_path = cited.rows["path"].fillna("").eq("")
+    return (cited.count(cited.rows) > 0) & (cited.count(cited.rows, lacks_path) == 0)
 
 
 @metric(
@@ -251,15 +244,11 @@ def citations_in(text: str) -> list[tuple[str, str]]:
     begin = found.start() if (found := _BLOCK.search(text)) else len(text)
     cited = []
     for whole in (*_CITATION.findall(text[begin:]), *_CITATION.findall(text[:begin])):
-        inside = re.sub(r"^[\[(]\s*|\s*[\])]$", "", whole[0] if isinstance(whole, tuple) else whole)
-        parts = _PARTS.match(inside)
-        assert parts is not None  # what _CITATION finds has both
-        heading = parts["heading"]
+        inside = re.sub(r"^[\[(]\s*|\s*[\])]$", "", whole)
+        path, heading = _PARTS.findall(inside)[0]  # what _CITATION finds has both
         if not whole.startswith(("[", "(")):  # a bare citation ends with its sentence
             heading = re.sub(r"(?s)(\.\s.*|[\s.)]*)$", "", heading, count=1)
-        cited.append(
-            (parts["path"].strip(_CLOSING).strip(), heading.strip().strip(_CLOSING).strip())
-        )
+        cited.append((path.strip(_CLOSING).strip(), heading.strip().strip(_CLOSING).strip()))
     return list(dict.fromkeys(cited))
 
 
@@ -269,25 +258,19 @@ named = Family("answers", kind="binary", where="answered", reads="responses.answ
 def met_anchors(rows: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the supports of each query, and which of them each answer names (row, target)."""
     anchors = targets_at(rows.golden, "anchor").targets
-    anchors = (
-        anchors[anchors["grade"] > 0]
-        .drop_duplicates(["query_id", "target_id"])
-        .reset_index(drop=True)
-    )
+    anchors = anchors[anchors["grade"] > 0].drop_duplicates(["query_id", "target_id"])
+    anchors = anchors.reset_index(drop=True)
     at = np.flatnonzero(rows.answered & rows.query_ids.isin(anchors["query_id"]).to_numpy())
     written = [(row, *one) for row in at.tolist() for one in citations_in(rows.answers.iloc[row])]
-    cited = pd.DataFrame(written, columns=["row", "path", "heading"])
-    references = rows.results.citations.reindex(columns=["path", "heading"]).assign(
-        row=rows.of(rows.results.citations)
-    )
-    cited = pd.concat([cited, references[references["row"].isin(at)]], ignore_index=True)
-    cited = cited.assign(query_id=rows.query_ids.to_numpy()[cited["row"].to_numpy(int)]).astype(
-        {"path": "str", "heading": "str"}
-    )
+    references = locators(rows.results.citations).assign(row=rows.of(rows.results.citations))
+    cited = pd.concat([
+        pd.DataFrame(written, columns=["row", "path", "heading"]),
+        references.loc[references["row"].isin(at), ["row", "path", "heading"]],
+    ]).astype({"row": "int64", "path": "str", "heading": "str"})  # fmt: skip
+    row = cited["row"].to_numpy()
+    cited = cited.assign(query_id=rows.query_ids.to_numpy()[row])
     hit, target = by_anchor(snippets=False)(cited, anchors)
-    return anchors, pd.DataFrame(
-        {"row": cited["row"].to_numpy(int)[hit], "target": target}
-    ).drop_duplicates()
+    return anchors, pd.DataFrame({"row": row[hit], "target": target}).drop_duplicates()
 
 
 @named(
@@ -309,10 +292,8 @@ def attribution_hit(rows: Any) -> Values:
 )
 def recency_ok(rows: Any) -> Values:
     anchors, met = met_anchors(rows)
-    rules = rows.golden.checks[rows.golden.checks["kind"].eq("recency_rule")].drop_duplicates(
-        "query_id"
-    )
-    rule = rows.query_ids.map(rules.set_index("query_id")["text"])
+    rules = rows.golden.checks[rows.golden.checks["kind"].eq("recency_rule")]
+    rule = rows.query_ids.map(rules.drop_duplicates("query_id").set_index("query_id")["text"])
     date = pd.to_datetime(
         anchors.get("date", pd.Series(pd.NaT, anchors.index)), utc=True, format="ISO8601"
     )
@@ -376,12 +357,10 @@ def scope_miss(rows: Any) -> Values:
     for row, (query, stated) in enumerate(zip(rows.query_ids, rows.column("scope"), strict=True)):
         chosen = chosen_folders(stated) if isinstance(stated, str) and query in gold else None
         if chosen is not None:
-            pairs = [(own, *of) for own in chosen for of in gold[query]]
-            holds = any(
+            miss[row] = not any(
                 of.startswith(own) or (not is_file and own.startswith(of))
-                for own, of, is_file in pairs
-            )
-            miss[row] = float(not holds)
+                for own in chosen for of, is_file in gold[query]
+            )  # fmt: skip
     return miss
 
 

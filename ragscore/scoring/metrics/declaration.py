@@ -65,7 +65,7 @@ class Metric:
     name: str
     formula: str
     family: str = "own"
-    compute: Callable[..., Any] | None = field(default=None, compare=False)
+    compute: Any = field(default=None, compare=False)  # None: only what is stored is known
     kind: str = "other"
     better: str = "not declared"
     bounds: Bounds = ANY
@@ -138,8 +138,7 @@ class Metric:
 
     def scaled(self) -> "Metric":
         """Return the metric of values that were divided by its scale."""
-        low, high = self.bounds
-        return replace(self, bounds=(low / self.scale, high / self.scale))
+        return replace(self, bounds=(self.bounds[0] / self.scale, self.bounds[1] / self.scale))
 
     @property
     def is_unit(self) -> bool:
@@ -393,10 +392,10 @@ class MetricTable(dict[str, Metric]):
 
     def labels(self, names: Collection[str] | None = None) -> list[str]:
         """Return the labels of these metrics at the usual cut-offs; by default those of "all"."""
-        held = (
-            one for one in self.values() if (one.default if names is None else one.name in names)
-        )
-        return [label for one in held for label in one.labels]
+        return [
+            label for one in self.values()
+            if (one.default if names is None else one.name in names) for label in one.labels
+        ]  # fmt: skip
 
 
 def own_column(name: str, better: str | None = None, bounds: Bounds = ANY) -> Metric:

@@ -54,12 +54,9 @@ def measured(rows: Any, name: str) -> Values:
         judged = judged.assign(value=judged["value"].mask(is_silent, rows.reading.no_claims))
     is_whole = judged["item"].eq("").to_numpy()
     stored = judged[is_whole & ~judged["failed"]].groupby(_PASS, dropna=False)["value"].mean()
-    parts = judged[~is_whole] if name in PARTS else judged.iloc[:0]
-    parts = (
-        parts[~parts.groupby(_PASS, dropna=False)["failed"].transform("any").astype(bool)]
-        if len(parts)
-        else parts
-    )
+    parts = judged[~is_whole & (name in PARTS)]
+    if parts["failed"].any():
+        parts = parts[~parts.groupby(_PASS, dropna=False)["failed"].transform("any")]
     parts = parts.dropna(subset="value")
     if PARTS.get(name) == "chunks":
         parts = parts.assign(rank=ranks(rows, parts)).sort_values(["rank", "item", "value"])
@@ -102,8 +99,9 @@ def judged_nuggets(rows: Any) -> pd.DataFrame:
     and 0. NaN: no usable verdict.
     """
     facts = rows.golden.checks[rows.golden.checks["kind"].eq("key_fact")]
-    names = ["query_id", "text", "nugget", "importance", "weight"]
-    facts = facts.assign(nugget=facts.groupby("query_id").cumcount() + 1).reindex(columns=names)
+    facts = facts.assign(nugget=facts.groupby("query_id").cumcount() + 1).reindex(
+        columns=["query_id", "text", "nugget", "importance", "weight"]
+    )
     asked = pd.DataFrame({"row": np.arange(rows.n), "query_id": rows.query_ids})
     asked = asked.merge(facts.astype({"importance": "str", "weight": "float64"}), on="query_id")
     judged = rows.verdicts[rows.verdicts["criterion"].eq("nuggets") & ~rows.verdicts["failed"]]
@@ -113,8 +111,8 @@ def judged_nuggets(rows: Any) -> pd.DataFrame:
     )
     by_text = told.merge(asked[["row", "text", "nugget"]], on=["row", "text"], how="left")
     number = by_text["nugget"].fillna(pd.to_numeric(by_text["item"], errors="coerce"))
-    known, keys = by_text.assign(nugget=number), ["row", "nugget"]
-    known = known.dropna(subset=["nugget", "value"])
+    keys = ["row", "nugget"]
+    known = by_text.assign(nugget=number).dropna(subset=["nugget", "value"])
     means = known.groupby(keys)[["value", "strict"]].mean().reset_index()
     return asked.merge(means.astype({"nugget": "int64"}), on=keys, how="left")
 

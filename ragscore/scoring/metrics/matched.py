@@ -50,16 +50,12 @@ class MatchedHits:
     def up_to(self, k: int | None) -> "MatchedHits":
         """Return the same of hits up to rank k, selected once for all metrics at this k."""
         if k is not None and k not in self.made:
-            at = np.flatnonzero(self.rank <= k)
-            arrays = {
-                name: getattr(self, name)[at] for name in "row rank grade gain n_found".split()
-            }
-            self.made[k] = replace(self, **arrays, k=k)
+            at, names = np.flatnonzero(self.rank <= k), "row rank grade gain n_found".split()
+            self.made[k] = replace(self, k=k, **{name: getattr(self, name)[at] for name in names})
         return self if k is None else self.made[k]
 
     def score(self, label: Label) -> Values:
         """Return a metric of each row; NaN where its query has no target, or nothing is known."""
-        assert label.metric.compute is not None
         with np.errstate(invalid="ignore", divide="ignore"):
             values = label.metric.compute(self.up_to(label.k), label)
         is_unknown = self.n_judged == 0
@@ -129,10 +125,10 @@ def matched_hits(rows: Any, golden: Golden, hit: Codes, target: Codes) -> Matche
             (np.add, (is_first & (grade > 0)).astype(np.int64)),
         )
     )  # fmt: skip
-    first_met = row[is_first], rank[is_first], target[is_first]
     return MatchedHits(
-        rows, golden, expected, row[begins], rank[begins], graded, gain, n_found, first_met
-    )
+        rows, golden, expected, row[begins], rank[begins], graded, gain, n_found,
+        met=(row[is_first], rank[is_first], target[is_first]),
+    )  # fmt: skip
 
 
 def _group_rank(hits: MatchedHits) -> Values:

@@ -114,13 +114,9 @@ def has_forbidden_source(rows: Any) -> Flags:
         return np.zeros(rows.n, dtype=bool)
     tokens = checks.loc[checks["kind"].eq(FORBIDDEN), ["query_id", "text"]]
     near = hits[["query_id", "source_key", "rank"]].assign(row=rows.row_of_hit).dropna()
-    near = near[near["rank"].to_numpy() <= rows.run_k[rows.run[near["row"]]]].merge(
-        tokens, on="query_id"
-    )
-    holds = [
-        token.lower() in key.lower()
-        for key, token in zip(near["source_key"], near["text"], strict=True)
-    ]
+    near = near[near["rank"].to_numpy() <= rows.run_k[rows.run[near["row"]]]].merge(tokens)
+    keys, tokens = near["source_key"].str.lower(), near["text"].str.lower()
+    holds = [token in key for key, token in zip(keys, tokens, strict=True)]
     return np.isin(np.arange(rows.n), near.loc[holds, "row"])
 
 

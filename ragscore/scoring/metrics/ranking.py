@@ -133,8 +133,7 @@ def mrr(hits: MatchedHits, label: Label) -> Values:
     also="trec_eval Rprec, ir_measures Rprec, ranx r-precision",
 )
 def r_precision(hits: MatchedHits, label: Label) -> Values:
-    is_near = hits.rank <= hits.n_targets[hits.row]
-    return hits.per_target(hits.total((hits.grade > 0) & is_near))
+    return hits.per_target(hits.total((hits.grade > 0) & (hits.rank <= hits.n_targets[hits.row])))
 
 
 @whole(

@@ -142,8 +142,8 @@ def word(low, high, name):
 WORLDS = [*product((60, 13, 5), (0.4, 0.0, 0.1), (False, True))]
 
 
-@pytest.mark.parametrize("seed", range(times(2)))  # of each, four comparisons, three leaderboards
-def test_every_word_is_its_interval_whichever_side_run_or_order_comes_first(seed):
+@pytest.mark.parametrize("seed", range(times(2)))  # of each, three comparisons, two leaderboards
+def test_every_word_is_its_interval_whichever_side_or_run_comes_first(seed):
     n, shift, is_equal = WORLDS[7 * seed % len(WORLDS)]
     scores, golden, results = made = world(seed, n, ("a", "b", "c"), shift, is_equal=is_equal)
     cmp, back = compared(made, "a", "b"), compared(made, "b", "a")
@@ -172,14 +172,10 @@ def test_every_word_is_its_interval_whichever_side_run_or_order_comes_first(seed
     assert (
         one["verdict"].fillna("").tolist() == other["verdict"].fillna("").replace(TURNED).tolist()
     )
-    # without the third run, and with its rows in another order
+    # without the third run
     two = scores[scores["run_id"].ne("c").to_numpy()]
     alone = compared((two, golden, results.select(["a", "b"])), "a", "b")
-    shuffled = compared((scores.sample(frac=1, random_state=seed), golden, results), "a", "b")
-    for frame in (alone.deltas, shuffled.deltas):
-        pd.testing.assert_frame_equal(frame, rows)
-    turned = leaderboard(scores.iloc[::-1], list(METRICS), primary=ASKED, golden=golden)
-    pd.testing.assert_frame_equal(turned.pairs, boards[0].pairs)
+    pd.testing.assert_frame_equal(alone.deltas, rows)
 
 
 def test_a_comparison_asks_about_two_runs_and_says_what_all_pairs_leave_of_it(demo):
@@ -187,7 +183,7 @@ def test_a_comparison_asks_about_two_runs_and_says_what_all_pairs_leave_of_it(de
     cmp = three.compare("bm25", "dense")
     alone = two.compare("bm25", "dense")
     pd.testing.assert_frame_equal(alone.deltas, cmp.deltas)
-    assert (alone._among, cmp._among, cmp._n_runs) == ("", "better", 3)
+    assert (alone._among, cmp._among) == ("", "; among all 3 runs: better")
     assert "better; among all 3 runs: better: dense" in repr(cmp)
     assert two.confidence == cmp.confidence < three.confidence == three.leaderboard()._confidence
 
@@ -214,7 +210,7 @@ def test_two_runs_without_labels_say_what_can_be_compared():
         ev.leaderboard()
     for text in (repr(ev), ev._repr_html_(), ev.report().to_markdown()):
         assert "No labels" in text
-    assert "Nothing can be compared" in text
+    assert "Nothing can be compared" in text and "overlap" in repr(ev)
 
 
 def test_printing_an_evaluation_scores_nothing(monkeypatch):

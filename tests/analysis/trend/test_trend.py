@@ -279,6 +279,7 @@ def test_dates_put_in_after_loading_are_read_as_times():
     assert found["created_at"].tolist() == [
         pd.Timestamp("2026-09-30 22:00", tz="UTC"), pd.Timestamp("2026-10-01", tz="UTC"),
     ]  # fmt: skip
+    assert rs.plot.trend(found).lines[0].get_xdata().tolist() == days(found["created_at"])[:1]
     late.runs["created_at"] = "yesterday"
     with refused(0, "yesterday", field="runs.created_at"):
         rs.evaluate(late, {"q": ["d"]}).trend("recall@5")

@@ -330,17 +330,13 @@ def test_any_run_comes_back_from_its_file(tmp_path_factory, lists):
     assert results.save(file.with_name("again.txt"), format="trec").read_text() == "".join(rows)
 
 
-def test_files_of_the_same_tag_are_told_apart_by_their_names_or_as_one_says(write):
-    dense = ONE.replace("bm25", "dense")
-    files = [write("one.txt", ONE), write("two.gz", ONE), write("three.txt", dense)]
-    assert rs.load_results(files).runs[["run_id", "system"]].values.tolist() == [
-        ["one", "bm25"], ["two", "bm25"], ["dense", "dense"],
-    ]  # fmt: skip
-    mixed = rs.load_results([files[0], write("mixed.txt", ONE + dense)])
-    assert mixed.runs["run_id"].tolist() == ["one", "mixed:bm25", "mixed:dense"]
-    named = rs.load_results(files[0], run_id="mine")
-    assert named.runs[["run_id", "system"]].values.tolist() == [["mine", "bm25"]]
-    assert set(named.hits["run_id"]) == {"mine"}
+def test_files_of_the_same_tag_are_refused_with_the_line_that_names_them(write):
+    files = [write("one.txt", ONE), write("two.gz", ONE)]
+    with refused("bm25", "run_id=path.stem", field="run_id"):
+        rs.load_results(files)
+    named = rs.load_results([rs.load_results(path, run_id=path.stem) for path in files])
+    assert named.runs[["run_id", "system"]].values.tolist() == [["one", "bm25"], ["two", "bm25"]]
+    assert set(named.hits["run_id"]) == {"one", "two"}
 
 
 TIED = "q Q0 a 2 1.0 t\nq Q0 b 1 1.0 t\nq Q0 c 3 1.0 t\n"
