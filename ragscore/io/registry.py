@@ -17,7 +17,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import excerpt, nearest, warn
 from ragscore.frames.kinds import KINDS
-from ragscore.io import golden_read, labels, run_file, run_write, tables
+from ragscore.io import golden_read, golden_write, labels, run_file, run_write, tables
 from ragscore.io.cells import run_name_of
 from ragscore.io.columns import ID_ROLES, OUR_LABELS, called
 from ragscore.io.detect import Format, Mark, options_of
@@ -27,12 +27,6 @@ from ragscore.io.frames_in import frame_of
 from ragscore.io.importers import Tool, parts_of
 
 _JSON = ("jsonl", "json")
-
-
-def _write_golden(golden: Golden, path: str | Path) -> Path:
-    from ragscore.io.golden_write import write_golden  # YAML is imported where it is used
-
-    return write_golden(golden, path)
 
 
 RESULT_FORMATS = [
@@ -122,7 +116,7 @@ GOLDEN_FORMATS = [
             )(seen),
         ),
         golden_read.read_golden,
-        _write_golden,
+        golden_write.write_golden,
         ("[golden file](golden-file.md)", "YAML; JSON lines with `id` and `query`"),
         suffixes=(".yaml", ".yml", ".jsonl"),
         keeps="queries targets tags conditions support_groups checks",
@@ -157,7 +151,8 @@ GOLDEN_FORMATS = [
     ),
     Format(
         "predicates",
-        retrievers.fits_golden,
+        Mark("query", kinds=_JSON, without="id query_id retriever",
+             test=lambda one: bool(one.keys == {"query"} or one.keys & retrievers.PREDICATES)),
         retrievers.read_predicates,
         retrievers.write_predicates,
         ("queries judged by predicates, without ids", "JSON lines with `query` and a predicate"),

@@ -34,6 +34,7 @@ from ragscore.io.values import (
     as_json,
     escape_key,
     is_int,
+    leaves,
 )
 
 REQUIRED = ("responses", "hits", "citations")
@@ -301,6 +302,14 @@ class Level:
                 found[full] = pa.array([None if one is None else float(one) for one in values])
             else:
                 found[full + JSON_SUFFIX] = _as_texts(values)
+
+
+def own_fields(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of one record as flat `x_` columns, empty objects, too."""
+    found: Columns = {}
+    Level(fields_of([values]), np.zeros(1, np.int64), "", Problems("", False)).extras(found)
+    none = {f"x_{name}{JSON_SUFFIX}": "{}" for name, one in leaves(values) if one == {}}
+    return {name: one[0].as_py() for name, one in found.items()} | none
 
 
 def _plain(values: pa.Array, type: str) -> pa.Array | None:

@@ -317,18 +317,6 @@ def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
             yield dotted, value
 
 
-def flatten(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the remaining fields of a record as flat `x_` columns."""
-    flat: dict[str, Any] = {}
-    for name, value in leaves(values):
-        is_large = isinstance(value, int) and not -(2**63) <= value < 2**63
-        if isinstance(value, (dict, list)) or is_large:
-            flat[f"x_{name}{JSON_SUFFIX}"] = as_json(value)
-        elif value is not None and value == value:  # NaN is null
-            flat[f"x_{name}"] = value
-    return flat
-
-
 def escape_key(name: str) -> str:
     """Return a key as part of a dotted name; a key called `json` must not look like our suffix."""
     return "%6Ason" if name == "json" else name.replace("%", "%25").replace(".", "%2E")

@@ -32,6 +32,7 @@ from ragscore.io.formats.fields import (
     rows_of,
 )
 from ragscore.io.golden_read import KNOWN_FIELDS, TAG_FIELDS, golden_of
+from ragscore.io.golden_write import written_rows
 from ragscore.io.run_file import none_cited
 from ragscore.io.run_records import (
     Fields,
@@ -41,6 +42,7 @@ from ragscore.io.run_records import (
     is_stated,
     kinds_of,
     listed,
+    own_fields,
     places,
 )
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
@@ -48,7 +50,6 @@ from ragscore.io.values import (
     READ,
     as_time,
     escape_key,
-    flatten,
     grouped,
     is_int,
     leaves,
@@ -207,7 +208,7 @@ def _run(
         "k": k,
     }
     reported = [aggregate(name, one, AGGREGATES, name, k) for name, one in numbers.items()]
-    return run | flatten(left), reported
+    return run | own_fields(left), reported
 
 
 def _columns(case: Level) -> Frames:
@@ -438,8 +439,6 @@ def write_chatbot_golden(golden: Golden, path: str | Path) -> Path:
 
 def chatbot_cases(golden: Golden) -> list[Record]:
     """Return the cases of `write_chatbot_golden`."""
-    from ragscore.io.golden_write import written_rows  # yaml is not needed to read
-
     return [_written_case(*one) for one in written_rows(golden)]
 
 

@@ -19,12 +19,11 @@ import pyarrow as pa
 from ragscore.frames.data import DataError, Results, empty, from_records
 from ragscore.io.cells import run_name_of
 from ragscore.io.frames_in import json_records, json_value
-from ragscore.io.run_records import Fields, Frames, Level, Reader, is_stated, listed
+from ragscore.io.run_records import Fields, Frames, Level, Reader, is_stated, listed, own_fields
 from ragscore.io.source import Problems, describe
 from ragscore.io.values import (
     HEADING_SEPARATOR,
     FieldReader,
-    flatten,
     nested_of,
     objects_of,
     plain_values_of,
@@ -135,7 +134,7 @@ def read_report(path: Path, strict: bool) -> Results:
     told = frames.get("reported", empty("reported"))["query_id"]
     asked = told[told != RUN_LEVEL].unique()
     frames["responses"] = pd.DataFrame({"run_id": run_id, "query_id": asked})
-    runs = from_records([run | {"n_queries": len(asked)} | flatten(top.values)], "runs")
+    runs = from_records([run | {"n_queries": len(asked)} | own_fields(top.values)], "runs")
     return Results(runs=runs, **frames, problems=problems.frame(run_id))
 
 
