@@ -317,7 +317,7 @@ def save(
     written: Path = write(data, os.fspath(path), **options)
     level = options.get("level", known["level"].default if "level" in known else "")
     keeps = formats[name].keeps.format(level=level).split()
-    if keeps and (told := _left_out(data, keeps, level)):
+    if keeps and (told := _left_out(data, keeps)):
         warn(f"{written} has no place for {told}")
     return written
 
@@ -331,7 +331,7 @@ _ROWS_OF = {"responses": "hits", "queries": "targets"}
 """Frame -> the one whose rows name its rows, where a format has no records of queries."""
 
 
-def _left_out(data: Results | Golden, keeps: list[str], level: str) -> str:
+def _left_out(data: Results | Golden, keeps: list[str]) -> str:
     """Return how many rows of each frame say what isn't kept: "responses: 3 (answer, error)"."""
     told = []
     for kind in (one.name for one in fields_of(data)):
@@ -352,8 +352,6 @@ def _left_out(data: Results | Golden, keeps: list[str], level: str) -> str:
             both = (one[key].astype("str") for one in (frame, getattr(data, _ROWS_OF[kind])))
             rows, named = map(pd.MultiIndex.from_frame, both)
             is_lost |= ~rows.isin(named)
-        if kind == "targets" and level:
-            is_lost |= frame["level"] != level
         if is_lost.any():
             names = f" ({', '.join(columns)})" if columns else ""
             told.append(f"{kind}: {int(is_lost.sum()):,}{names}")
