@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ragscore.frames.data import DataError, Golden, Results, conform, from_records
+from ragscore.frames.data import DataError, Golden, Results, from_records
 from ragscore.frames.errors import warn
 from ragscore.io.files import check_one_run, read_text, write_json, write_lines, write_text
 from ragscore.io.formats.fields import (
@@ -47,7 +47,7 @@ from ragscore.io.run_records import (
 )
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
-    READ,
+    FieldReader,
     as_time,
     escape_key,
     grouped,
@@ -151,22 +151,21 @@ def read_chatbot(path: Path, strict: bool) -> Results:
             allowed=f"numbers, or the run's rows beside it ({path.name})",
         )
     if has_rows:
-        run["n_queries"] = len(frames["responses"])
-        run["n_failed"] = int(frames["responses"]["error"].notna().sum())
+        error = frames["responses"]["error"]
+        run |= {"n_queries": len(error), "n_failed": int(error.notna().sum())}
     if aggregates:
         rows = from_records([{"run_id": run_id} | one for one in aggregates], "reported")
         of_cases = [frames["reported"]] if "reported" in frames else []
-        frames["reported"] = conform(pd.concat([*of_cases, rows], ignore_index=True), "reported")
+        frames["reported"] = pd.concat([*of_cases, rows], ignore_index=True)
     if "judgments" in frames:
-        of_config = problems.for_file(folder / "config.json")
-        temperature = config.get("judge_temperature")
+        asked = FieldReader(config, "", None, problems.for_file(folder / "config.json"))
         judge = {
-            "judge": as_text(config.get("judge_model")),
-            "temperature": READ["number"](temperature, "judge_temperature", None, of_config),
-            "x_prompt_version": as_text(config.get("judge_prompt_version")),
+            "judge": asked.take("text", "judge_model"),
+            "temperature": asked.take("number", "judge_temperature"),
+            "x_prompt_version": asked.take("text", "judge_prompt_version"),
         }
         known = {name: one for name, one in judge.items() if one is not None}
-        frames["judgments"] = conform(frames["judgments"].assign(**known), "judgments")
+        frames["judgments"] = frames["judgments"].assign(**known)
     return Results(runs=from_records([run], "runs"), **frames, problems=problems.frame(run_id))
 
 
@@ -353,15 +352,11 @@ def _written_cases(responses: pd.DataFrame, hits: pd.DataFrame, results: Results
         judges = _judges(judgments[judgments["criterion"] == criterion])
         columns[f"x_{name}"] = [judges.get(one) for one in ids]
     for metric, rows in reported[reported["query_id"] != RUN_LEVEL].groupby("metric", sort=False):
-        values = _of_queries(rows, "value", ids)
+        values = plain_values_of(rows.set_index("query_id")["value"].reindex(ids))
         if metric in FLAGS:
             values = [None if one is None else bool(one) for one in values]
         columns[f"x_retrieval_metrics.{escape_key(str(metric))}"] = values
     return objects_of(columns)
-
-
-def _of_queries(rows: pd.DataFrame, column: str, ids: pd.Series) -> list[Any]:
-    return plain_values_of(rows.set_index("query_id")[column].reindex(ids))
 
 
 def _judges(judgments: pd.DataFrame) -> dict[str, Record]:
