@@ -147,8 +147,8 @@ class Level:
     def fault(self, at: Any, name: str, found: str, allowed: str) -> None:
         """Tell a fault of one object; a parsed block is read again instead, line by line."""
         self.refuse_parsed()
-        line, field = int(self.lines[at]), (self.place + name).rstrip(".")
-        self.faults.add(found, line=line, field=field, allowed=allowed)
+        field = (self.place + name).rstrip(".")
+        self.faults.add(found, line=int(self.lines[at]), field=field, allowed=allowed)
 
     def below(self, name: str, fields: dict[str, Values], row: Codes | None = None) -> "Level":
         """Return objects that are in a field; `row`: of lists, where each object's list is."""
@@ -422,12 +422,11 @@ class Reader:
 
         Their columns have the types of their values; making `Results` of them conforms them.
         """
-        found = {}
-        for kind in dict.fromkeys([*REQUIRED, *(kind for kind, _ in self.parts)]):
-            frame = _frame(kind, [columns for of, columns in self.parts if of == kind], run_id)
-            if len(frame) or kind in REQUIRED:
-                found[kind] = frame
-        return found
+        found = {
+            kind: _frame(kind, [columns for of, columns in self.parts if of == kind], run_id)
+            for kind in dict.fromkeys([*REQUIRED, *(kind for kind, _ in self.parts)])
+        }
+        return {kind: one for kind, one in found.items() if len(one) or kind in REQUIRED}
 
 
 def _frame(kind: str, parts: list[Columns], run_id: str | None) -> pd.DataFrame:

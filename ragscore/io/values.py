@@ -88,8 +88,12 @@ class FieldReader:
 
     def inner(self, values: Any, name: str) -> "FieldReader":
         """Return a reader of the fields of an object within a field; what is none has none."""
-        own = values if isinstance(values, dict) else {}
-        return FieldReader(own, f"{name}.", self.lines.get(name, self.line), self.problems)
+        return FieldReader(
+            values if isinstance(values, dict) else {},
+            f"{name}.",
+            self.lines.get(name, self.line),
+            self.problems,
+        )
 
     def reject(self, value: Any, name: str, allowed: str) -> None:
         """Record that a field holds a value it can't have."""
