@@ -152,8 +152,13 @@ class Level:
 
     def below(self, name: str, fields: dict[str, Values], row: Codes | None = None) -> "Level":
         """Return objects that are in a field; `row`: of lists, where each object's list is."""
-        lines = self.lines if row is None else self.lines[row]
-        return Level(fields, lines, f"{self.place}{name}.", self.faults, self.is_parsed)
+        return Level(
+            fields,
+            self.lines if row is None else self.lines[row],
+            f"{self.place}{name}.",
+            self.faults,
+            self.is_parsed,
+        )
 
     def check_names(self, known: frozenset[str]) -> None:
         """Warn of the names of fields that resemble a known one."""

@@ -68,8 +68,12 @@ class FieldReader:
 
     def take(self, type: str, *names: str) -> Any:
         """Return the first of these fields that isn't missing as a value of its type."""
-        line = self.lines.get(names[0], self.line)
-        return READ[type](self.pop(*names), self.place + names[0], line, self.problems)
+        return READ[type](
+            self.pop(*names),
+            self.place + names[0],
+            self.lines.get(names[0], self.line),
+            self.problems,
+        )
 
     def text_list(self, *names: str) -> list[str]:
         """Return the texts of a list, without those that are none."""
