@@ -253,7 +253,7 @@ def _judgments(case: Level) -> Frames:
         claims = {verdict: judge.take(key, "texts") for key, verdict in CLAIMS.items()}
         found = judge.columns(JUDGMENT)
         judge.extras(found)
-        is_judged = np.any([[False] * len(case), *map(is_stated, found.values())], axis=0)
+        is_judged = np.any([np.zeros(len(case), bool), *map(is_stated, found.values())], axis=0)
         found |= {"criterion": pa.repeat(criterion, len(case)), "item": pa.repeat("", len(case))}
         of = np.flatnonzero(is_judged)
         frames.append(("judgments", of, {n: one.take(pa.array(of)) for n, one in found.items()}))
