@@ -289,21 +289,18 @@ def evaluate_stored(
         )  # fmt: skip
     golden = replace(golden) if isinstance(golden, Golden) else load_golden(golden)
     given = Policies.of(policies, find_reading(profile).policies)
-    found = store._evaluated(
+    found, settings, saved = store._evaluated(
         golden, metrics, runs, client=client, rule=rule, profile=find_reading(profile),
         policies=given,
     )  # fmt: skip
-    scores, settings, declared = found.scores, found.settings(), found.table
     run_ids = settings["run_id"].astype("str").tolist()
     golden = store._with_turns(golden, run_ids[0])
-    saved = settings["primary"].unique().tolist()  # of all runs the same, if they were scored
-    names = saved[0].split(", ") if len(saved) == 1 and saved[0] else []
-    primary = primary or (names if names and {*names} <= {*scores} else None)
-    deciding = primary_of(scores, primary, declared)
+    primary = primary or (saved if saved and {*saved} <= {*found.scores} else None)
+    deciding = primary_of(found.scores, primary, found.table)
     return Evaluation(
-        golden, scores, settings.assign(primary=", ".join(deciding)), deciding,
+        golden, found.scores, settings.assign(primary=", ".join(deciding)), deciding,
         given, find_reading(profile) if profile else None, rule, partial(store.load, run_ids),
-        declared, _among=tuple(store._by_saving()), _runs=store._about(run_ids),
+        found.table, _among=tuple(store._by_saving()), _runs=store._about(run_ids),
     )._against(baseline)  # fmt: skip
 
 

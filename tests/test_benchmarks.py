@@ -13,6 +13,7 @@ SHOWN = {
         "ragscore, store",
         "plain pandas",
         "pytrec_eval",
+        "ir_measures",
     ],
     "reading": ["pyarrow.json, bare", "ragscore, to a store", "polars, nested"],
     "store": ["one metric", "all scored anew"],

@@ -97,8 +97,7 @@ def score_command(args: argparse.Namespace) -> None:
         say(aggregate(results, golden, args.profile))
         return
     ev = evaluation(args, args.runs, args.metric)
-    by = args.by[0] if args.by and len(args.by) == 1 else args.by
-    table = ev.summary(args.metric, by)
+    table = ev.summary(args.metric, args.by)
     say(records_of(table) if args.json else readable(table, args.by or []))
 
 

@@ -165,22 +165,22 @@ def collect(
     policy = RequestPolicy(workers, timeout, retries)
     if run_id is not None and as_id(run_id) is None:
         raise DataError(f"found {run_id!r}", field="run_id", allowed="text that isn't empty")
-    system = as_system(system, name)
+    tested = as_system(system, name)
     try:
-        accepts_choice = system.takes is None or "with_answer" in system.takes
+        accepts_choice = tested.takes is None or "with_answer" in tested.takes
         with_answer = False if retrieval_only else True if accepts_choice else None
         named = dict(zip(SETTINGS, (mode, k, temperature, seed, with_answer), strict=True))
         sent = checked_settings(named, dict(settings or {}))
         left_out = list(dict.fromkeys(leave_out))
         requests = requests_of(golden, sent, left_out, limit)
-        check_accepted(system, sent, requests, left_out)
+        check_accepted(tested, sent, requests, left_out)
         refuse_keys(config, "config", "no key: run.json holds it")
         snapshot = (config or {}) | sent | ({"left_out": left_out} if left_out else {})
-        snapshot = system.redactor.values(snapshot | {"system": system.config})
-        described = system.redactor.text(note or "").strip() or None
+        snapshot = tested.redactor.values(snapshot | {"system": tested.config})
+        described = tested.redactor.text(note or "").strip() or None
         asked = {
             "run_id": as_id(run_id),
-            "system": name or system.name,
+            "system": name or tested.name,
             "suite": suite,
             "repeat": repeat,
             "golden_hash": golden.golden_hash,
@@ -208,12 +208,12 @@ def collect(
         with open_journal(folder, header, fresh) as journal:
             if described is not None:
                 journal.header["run"]["note"] = described
-            with redacted_logs(system.redactor):
-                _ask_missing(system, requests, policy, journal, progress)
+            with redacted_logs(tested.redactor):
+                _ask_missing(tested, requests, policy, journal, progress)
             notes = _finish(journal, [request["query_id"] for request in requests], folder)
         journal.file.unlink()
     finally:
-        system.close()
+        tested.close()
     for told in notes:
         warn(told)
     return load_results(folder / RUN_NAME)

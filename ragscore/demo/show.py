@@ -73,8 +73,7 @@ passed: what a query expects is found and answered, or it is rightly refused.
     gone = changed[changed["outcome"] == "regression"]
     report(f"""\
 Is {PAIR[1]} better than {PAIR[0]}?
-Asked about these two: {cmp.overall}.
-Picked out of all {cmp._n_runs} runs: {cmp._among or cmp.overall}.
+Asked about these two: {cmp.overall}{cmp._among}.
 
 {Table(deltas).to_text(WIDTH)}
 

@@ -158,7 +158,10 @@ def _flag(value: Any) -> bool | None:
 
 READ: dict[str, tuple[Callable[[Any], Any], str]] = {
     "text": (_text, "text"),
-    "answer": (_answer, "one text, or the blocks of a message"),
+    "answer": (
+        _answer,
+        "one text, or the blocks of a message; columns= reaches into a mapping, as output.text",
+    ),
     "failure": (_failure, ""),
     "flag": (_flag, "true or false"),
     "refusal": (_flag, "true or false"),

@@ -126,13 +126,6 @@ def plain_name(name: object) -> str:
     return re.sub(r"[^0-9a-z.]", "", str(name).lower())
 
 
-def _known(roles: Mapping[str, str]) -> dict[str, list[str]]:
-    return {
-        role: [*dict.fromkeys(plain_name(name) for name in names.split())]
-        for role, names in roles.items()
-    }
-
-
 ROLES = {"results": RESULT_ROLES, "golden": GOLDEN_ROLES}
 OUR_LABELS = frozenset(
     (
@@ -141,7 +134,10 @@ OUR_LABELS = frozenset(
         "expected_texts", "must_contain", "forbidden", "expected_key_facts",
     )
 )  # fmt: skip
-_KNOWN = {side: _known(roles) for side, roles in ROLES.items()}
+_KNOWN = {
+    side: {role: [*dict.fromkeys(map(plain_name, names.split()))] for role, names in roles.items()}
+    for side, roles in ROLES.items()
+}
 _ANY_IDS = {plain_name(name) for names in _IDS.values() for name in names.split()}
 _OF_SCORES = {*_KNOWN["results"]["rank"], *_KNOWN["results"]["score"]}
 _BESIDE = {

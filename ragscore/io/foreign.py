@@ -218,10 +218,10 @@ def _deepeval(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
         passed = {"metric": "success", "value": values.get("success"), "is_judged": False} | PASSED
         labels = labels_in(metadata)
         own = {name: one for name, one in metadata.items() if name not in ("id", *labels)}
-        kept = {"name": values.get("name"), "comments": values.get("comments"), "metadata": own}
         yield row, labels | {
             "error": next(iter(failed), None), "scores": [*scores, passed] if scores else [],
-            "extra": {name: one for name, one in kept.items() if one},
+            "extra": without_missing({"name": values.get("name") or None, "metadata": own or None,
+                                      "comments": values.get("comments") or None}),
         }  # fmt: skip
 
 

@@ -269,8 +269,10 @@ def frame_of(source: Any, allowed: str) -> Table:
         return arrow_table(source)
     if callable(getattr(source, "to_pandas", None)):
         return frame_table(source.to_pandas())
-    hint = "; collect() it first" if hasattr(source, "collect") else ""
-    raise DataError(f"found {type(source).__name__}", field="source", allowed=f"{allowed}{hint}")
+    raise DataError(
+        f"found {type(source).__name__}", field="source",
+        allowed=allowed + "; collect() it first" * hasattr(source, "collect"),
+    )  # fmt: skip
 
 
 # Dicts

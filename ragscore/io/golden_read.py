@@ -56,8 +56,6 @@ CHECK_FIELDS = {
 }  # fmt: skip
 ANSWER_CHECKS = ("must_contain", "key_fact", "expected_substring", "accepted_answer")
 """Kinds of checks that only an answer can meet."""
-CHECK_FLAGS = ("expected_empty", "recency_rule", "product")
-"""Kinds of checks of which a query has one."""
 FIELD_ORDER = (
     "id", "query", "answerable", *(name for name, _ in ID_FIELDS.values()), "chunker_version",
     "gold_supports", "required_support_groups", "expected_metadata", "expected_substrings",

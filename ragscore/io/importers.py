@@ -180,9 +180,10 @@ def results_of_rows(
     ]  # fmt: skip
     table = record_table(known, problems.file, "file", lines)
     own = record_table([row.get("extra") or {} for row in rows], problems.file, "file", lines)
-    columns = {str(name): one for name, one in table.frame.items()}
-    extra = {f"x_{name}": one for name, one in own.frame.items()}
-    asked = Asked(table, columns, extra, problems, run_id, are_repeats)
+    asked = Asked(
+        table, {str(name): one for name, one in table.frame.items()},
+        {f"x_{name}": one for name, one in own.frame.items()}, problems, run_id, are_repeats,
+    )  # fmt: skip
     results = of_queries(asked)
     cells = [*zip(asked.cell.index, asked.cell.to_dict("records"), strict=True)]
     found = {

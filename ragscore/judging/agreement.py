@@ -248,7 +248,7 @@ def values_of(side: Side, other: Side) -> pd.DataFrame:
     wide = results.responses[["query_id"]].assign(
         run_id=results.responses["run_id"].astype("str"),
         item="",
-        **{name: TABLE[name].compute(rows) for name in CRITERIA},  # type: ignore[misc]
+        **{name: TABLE[name].compute(rows) for name in CRITERIA},
     )
     keys = ["run_id", "query_id", "item"]
     long = wide.melt(keys, list(CRITERIA), var_name="criterion").dropna(subset=["value"])

@@ -33,7 +33,6 @@ from ragscore.scoring.metrics import MetricTable
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.provenance import SETTINGS
 from ragscore.scoring.readings import Reading
-from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import READS_TEXT, Rule
 from ragscore.scoring.score import Asked, Scored, scored, table_of
 from ragscore.scoring.summary import summarize
@@ -44,20 +43,6 @@ from ragscore.store.tables import Part, map_threads, read_frame, read_parts, rea
 
 MADE_UP = ""  # the id of a made-up query
 READ = ("responses", "hits", "citations", "hit_meta", "judgments", "chunks", "calls")
-
-
-class StoredScores(NamedTuple):
-    """The frame of `rs.score` of stored runs, and what it was made by.
-
-    `rows` are what is known of each row where all were scored at once. Else they are those of an
-    `outline`, and `expected` counts, per run and metric, the rows of which a value was expected.
-    """
-
-    scores: pd.DataFrame
-    settings: Callable[[], pd.DataFrame]  # the hash of a golden set takes as long as scoring
-    table: MetricTable
-    rows: Rows
-    expected: pd.DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -109,8 +94,12 @@ def score_stored_runs(
     runs: list[StoredRun], about: pd.DataFrame, golden: Golden, metrics: Asked, *,
     rule: Rule | None, profile: Reading, policies: Policies, client: Any = None,
     counts: bool = False,
-) -> StoredScores:  # fmt: skip
-    """Score stored runs, of which `about` holds the rows of the runs frame."""
+) -> tuple[Scored, pd.DataFrame | None]:  # fmt: skip
+    """Score stored runs, of which `about` holds the rows of the runs frame.
+
+    Where they were not scored at once, the rows behind the scores are those of an `outline`. With
+    `counts` there comes, per run and metric, the number of rows of which a value was expected.
+    """
     table = table_of(metrics)
     job = Job(golden, rule, profile, policies, about, table, counts=counts)
     groups = groups_of(runs, len(golden.queries))
@@ -118,7 +107,7 @@ def score_stored_runs(
         found = job.scored(job.read(groups[0]), golden, metrics)
         for note in found.notes:
             warn(note)
-        return StoredScores(found.scores, lambda: found.settings, found.table, found.rows)
+        return found, None
     known = outline(runs, groups, job, client)
     plan = scored(
         known, golden, metrics, rule=rule, profile=profile, policies=policies, is_outline=True
@@ -135,7 +124,7 @@ def score_stored_runs(
     ]:
         warn(note)
     counted = pd.concat([one.expected for one in parts]) if counts else None
-    return StoredScores(scores, lambda: plan.settings, table, plan.rows, counted)
+    return replace(plan, scores=scores), counted
 
 
 def groups_of(runs: list[StoredRun], n_queries: int) -> list[list[Part]]:

@@ -18,9 +18,9 @@ from ragscore.scoring.policies import Policies
 from ragscore.scoring.provenance import provenance_of
 from ragscore.scoring.readings import READINGS, Reading, find_reading
 from ragscore.scoring.rules import Rule
+from ragscore.scoring.score import Scored
 from ragscore.scoring.summary import STATISTICS, metric_columns, summarize, with_saved
 from ragscore.store.runs import Draft
-from ragscore.store.scale import StoredScores
 from ragscore.store.tables import rows_of_run, write_table
 
 PROFILE = "profile"
@@ -87,9 +87,12 @@ def request_of(ev: Any) -> Request:
     )  # fmt: skip
 
 
-def kept_of(found: StoredScores, request: Request) -> Kept:
-    """Return scores with columns of your own, their summary, and what is kept of each scoring."""
-    made_by, golden, scores = found.settings().iloc[0], request.golden, found.scores
+def kept_of(found: Scored, request: Request, counted: pd.DataFrame | None = None) -> Kept:
+    """Return scores with columns of your own, their summary, and what is kept of each scoring.
+
+    `counted` are the numbers of expected values where not all was scored at once.
+    """
+    made_by, golden, scores = found.settings.iloc[0], request.golden, found.scores
     policies = request.policies
     scoring: dict[str, Any] = {name: str(made_by[name])
                for name in ("level", "left_out", "chunker_version_match", "rule")} | {
@@ -108,11 +111,11 @@ def kept_of(found: StoredScores, request: Request) -> Kept:
             for name in map(str, request.own.columns[2:])
             for base in [name if name in own else name.partition("@")[0]]
         }
-    at_once = found.rows if found.expected is None else None
+    at_once = found.rows if counted is None else None
     summary = summarize(scores, golden, rows=at_once, table=request.declared)
-    if found.expected is not None:
+    if counted is not None:
         keys = ["run_id", "metric"]
-        sums = found.expected.astype(dict.fromkeys(keys, "str")).groupby(keys)["n_expected"].sum()
+        sums = counted.astype(dict.fromkeys(keys, "str")).groupby(keys)["n_expected"].sum()
         cells = pd.MultiIndex.from_frame(summary[keys].astype("str"))
         told = sums.reindex(cells).to_numpy()
         summary["n_expected"] = np.where(np.isnan(told), summary["n_expected"], told).astype(int)

@@ -40,7 +40,7 @@ from ragscore.scoring.provenance import check_provenance
 from ragscore.scoring.readings import Reading, find_reading
 from ragscore.scoring.rows import STATES
 from ragscore.scoring.rules import Rule, rule_name
-from ragscore.scoring.score import Asked, scored
+from ragscore.scoring.score import Asked, Scored, scored
 from ragscore.scoring.summary import STATISTICS, metric_columns, with_saved
 from ragscore.scoring.targets import LEVELS
 from ragscore.scoring.turns import TOLD, with_told_turns, with_turns
@@ -55,7 +55,7 @@ from ragscore.store.runs import (
     run_before,
     stored_runs,
 )
-from ragscore.store.scale import StoredScores, score_stored_runs
+from ragscore.store.scale import score_stored_runs
 from ragscore.store.scoring import (
     PROFILE,
     Request,
@@ -182,11 +182,12 @@ class RunStore(RunStoreVerbs):
         check_whole(text, "text", 0, or_none=True)
         check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
         used = Policies.of(policies, find_reading(profile).policies)
+        stated = {"rule": rule, PROFILE: profile, **policies}
         if is_scored:
             request, results = request_of(results), results.results
         elif golden is not None:
             request = Request(golden, rule, used, profile)
-        elif given := [*policies, *([PROFILE] if profile else [])]:
+        elif given := [name for name, one in stated.items() if one is not None]:
             raise DataError(
                 f"{', '.join(given)} without a golden set",
                 field="golden",
@@ -215,8 +216,7 @@ class RunStore(RunStoreVerbs):
             found = scored(results, request.golden, request.metrics, **request.how)
             for note in () if is_scored else found.notes:  # the evaluation said them
                 warn(note)
-            whole = StoredScores(found.scores, lambda: found.settings, found.table, found.rows)
-            kept = kept_of(whole, request)
+            kept = kept_of(found, request)
         self._make_folder()
 
         def write(draft: Draft) -> dict[str, Any]:
@@ -257,11 +257,11 @@ class RunStore(RunStoreVerbs):
 
     def _scored_run(self, run: StoredRun, request: Request) -> Any:
         """Score a run of any size; return what is kept of it."""
-        found = score_stored_runs(
+        found, counted = score_stored_runs(
             [run], from_records([run.record], "runs"), request.golden, request.metrics,
             counts=True, **request.how,
         )  # fmt: skip
-        return kept_of(found, request)
+        return kept_of(found, request, counted)
 
     def _make_folder(self) -> None:
         if isinstance(self._place, Disk):
@@ -466,18 +466,21 @@ class RunStore(RunStoreVerbs):
 
     def _evaluated(
         self, golden: Golden, metrics: Asked, runs: Any, *, policies: Policies, **how: Any
-    ) -> StoredScores:
-        """Return new scores of runs that have rows, beside the columns of your own saved with them.
+    ) -> tuple[Scored, pd.DataFrame, list[str]]:
+        """Return new scores of runs that have rows, their settings, and the primary metrics.
 
-        `table` says what these mean, too.
+        The scores have the columns of your own that were saved with runs, and their table says what
+        these mean. Primary metrics are those that all runs were saved with.
         """
         names = self._with_rows(runs)
         found = self._scored(golden, metrics, names, policies=policies, **how)
-        settings = found.settings()
+        settings = found.settings
         made_by = {"policies": asdict(policies), **settings[["golden_hash", "level"]].iloc[0]}
         own, declared = self._saved_columns(names, found.table, made_by)
         scores = found.scores if own is None else with_saved(found.scores, own)
-        return found._replace(scores=scores, settings=lambda: settings, table=declared)
+        first, *others = (self._stored[name].scoring.get("primary", []) for name in names)
+        primary = first if all(one == first for one in others) else []
+        return replace(found, scores=scores, table=declared), settings, primary
 
     @_of_one_state
     def _scored(
@@ -488,17 +491,17 @@ class RunStore(RunStoreVerbs):
         *,
         client: Any,
         **how: Any,
-    ) -> StoredScores:
-        """Return new scores of stored runs, and what they were made by."""
+    ) -> Scored:
+        """Return new scores of stored runs."""
         if client is not None and not hasattr(client, "submit"):
             raise DataError(
                 f"found {type(client).__name__}", field="client", allowed="a distributed.Client"
             )
         names = self._names(runs)
         stored = [self._stored[name] for name in names]
-        found = score_stored_runs(stored, self._about(names), golden, metrics, client=client, **how)
-        primary = [", ".join(run.scoring.get("primary", [])) for run in stored]
-        return found._replace(settings=lambda: found.settings().assign(primary=primary))
+        return score_stored_runs(stored, self._about(names), golden, metrics, client=client, **how)[
+            0
+        ]
 
     def _stored_scores(self, names: list[str], metrics: Any = None) -> pd.DataFrame:
         """Return run_id, state, level and metrics of these runs in this order (index query_id)."""

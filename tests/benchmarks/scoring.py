@@ -18,7 +18,8 @@ from tests.benchmarks.process import Measured, run_fresh, timed
 
 KS = (1, 3, 5, 10)
 CHECKED = ("hit@10", "recall@10", "precision@10", "map@10", "mrr", "ndcg_linear@10")
-SLOW_ABOVE = 10**6  # hits beyond which ranx doesn't run
+SLOW_ABOVE = 10**6  # hits beyond which tools of SLOW don't run
+SLOW = ("ir_measures", "ranx")
 IS_THERE = {"ranx": find_spec("ranx")}  # with its compiler, it is in the extra `bench` alone
 TINY = pd.DataFrame({"query_id": ["q", "q"], "doc_id": ["a", "b"], "score": [1.0, 0.5]})
 
@@ -75,6 +76,21 @@ def pytrec_eval(folder: str) -> Measured:
 
     names = ("success_10", "recall_10", "P_10", "map_cut_10", "recip_rank", "ndcg_cut_10")
     return _measured(*timed(score), names)
+
+
+def ir_measures(folder: str) -> Measured:
+    import ir_measures as tool
+
+    names = [f"{name}@{k}" for name in ("Success", "R", "P", "AP", "nDCG") for k in KS]
+    asked = [tool.parse_measure(name) for name in (*names, "RR")]
+    tool.calc_aggregate(asked, TINY.assign(relevance=[1, 2]), TINY)
+
+    def score() -> dict[str, float]:
+        hits, targets = _read(folder)
+        found = tool.calc_aggregate(asked, targets.rename(columns={"grade": "relevance"}), hits)
+        return {str(name): float(value) for name, value in found.items()}
+
+    return _measured(*timed(score), ("Success@10", "R@10", "P@10", "AP@10", "RR", "nDCG@10"))
 
 
 def ranx(folder: str) -> Measured:
@@ -134,7 +150,7 @@ def _gain(rows: pd.DataFrame, k: int) -> "pd.Series[float]":
 
 TOOLS = {
     "ragscore, frames": frames, "ragscore, store": store, "plain pandas": plain_pandas,
-    "pytrec_eval": pytrec_eval, "ranx": ranx,
+    "pytrec_eval": pytrec_eval, "ir_measures": ir_measures, "ranx": ranx,
 }  # fmt: skip
 
 
@@ -169,7 +185,7 @@ def main(sizes: tuple[int, ...] = (10**5, 10**6, 10**7), repeats: int = 3) -> No
     print(f"{'read, score, mean':24}{'hits':>12}{'seconds':>9}{'range':>15}{'MiB':>7}")
     for hits in sizes:
         tools = [name for name in TOOLS if IS_THERE.get(name, True)]
-        tools = [name for name in tools if hits <= SLOW_ABOVE or name != "ranx"]
+        tools = [name for name in tools if hits <= SLOW_ABOVE or name not in SLOW]
         rows = []
         with tempfile.TemporaryDirectory() as folder:
             run_fresh("workload", "write_workload", folder=folder, n_queries=hits // 100)

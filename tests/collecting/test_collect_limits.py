@@ -1,4 +1,4 @@
-"""Limits of a request: its time, the size of its reply, what is kept, and what stays behind."""
+"""Limits of a request: its time, the size of its reply, what is kept; keys stay nowhere."""
 
 import asyncio
 import copy

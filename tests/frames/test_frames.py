@@ -1,4 +1,4 @@
-"""Frames made by hand: what fits a column, what is refused, and which row the error names."""
+"""Frames made by hand: what fits a column, what is refused and how that is named; joins, ranks."""
 
 import datetime as dt
 import hashlib
@@ -463,6 +463,7 @@ def test_an_error_names_a_few_of_many_columns_and_ids():
 
 
 # Joins by integer codes say what pandas says about the texts, and scoring a checked set checks
+# nothing again.
 
 dtypes = st.sampled_from(["str", "object", "category"])
 

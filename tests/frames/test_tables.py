@@ -1,4 +1,4 @@
-"""Tables as people see them: HTML, Markdown and text of the same cells."""
+"""Tables as people see them: HTML, Markdown and text of the same cells; reports as JSON."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""What a golden set can tell, and what it can't."""
+"""What a golden set can tell, and what it can't: its queries, ids, duplicates, metrics."""
 
 import itertools
 import re

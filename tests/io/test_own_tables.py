@@ -508,6 +508,10 @@ LABELS = {
         [{"qid": "1", "positives": {"doc_id": ["a"], "score": [0.5]}}],
         {"refused": [":1: positives", 'columns={"doc_id": "positives.???"}']},
     ),
+    "answers in an object": (
+        [{"id": "1", "question": "?", "answers": {"text": ["a"], "start": [0]}}],
+        {"refused": [":1: answers", "reaches into a mapping"]},
+    ),
     "pairs of an id and a grade": (
         [{"query_id": "1", "query": "?", "expected_doc_ids": [["a", 2], ["b", 0]]}],
         {"refused": [":1: expected_doc_ids", '["a", 2]']},

@@ -1,4 +1,4 @@
-"""Every block of every page runs, and prints what the page shows."""
+"""Every block of every page runs and prints what the page shows; what pages name is there."""
 
 import json
 import re

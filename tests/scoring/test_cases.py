@@ -206,6 +206,12 @@ def test_ids_that_join_are_not_spoken_of_unless_they_join_in_other_queries(found
     assert all(text in one for text, one in zip(notes, said, strict=True))
 
 
+def test_query_ids_that_do_not_join_are_named_on_both_sides():
+    golden = golden_of({"q1": {"a": 1}, "q2": {"b": 1}})
+    notes = scored(results_of({"Q1": ["a"]}), golden, ["mrr"]).notes
+    assert any("it has 'Q1'; the golden set has 'q1', 'q2'. 1 of 2" in one for one in notes)
+
+
 # What a person adds
 
 
