@@ -101,9 +101,10 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
     else:
         found = {main: column_of(held)}
         is_json = main in ID_ROLES and found[main].astype("str").str.startswith(_JSON)
-        allowed = f"an id; [*map(json.loads, one)] for each one of frame[{columns[main].name!r}]"
-        of_items = Cells(cells.problems, cells.lines[row])
-        of_items.report(found[main].rename(str(columns[main].name)), is_json, allowed)
+        Cells(cells.problems, cells.lines[row]).report(
+            found[main].rename(str(columns[main].name)), is_json,
+            f"an id; [*map(json.loads, one)] for each one of frame[{columns[main].name!r}]",
+        )  # fmt: skip
     is_known = np.array([one.items is not None for one in mine], bool)
     for role, values in lists.items():
         is_known |= [one is not None for one in values]

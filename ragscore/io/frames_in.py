@@ -288,10 +288,10 @@ def table_of(
     if isinstance(held, list):
         values, lines = [one.values for one in held], [one.line for one in held]
         if len(values) > 2 and not any(values[0].keys() & one.keys() for one in values[1:]):
-            found = f"a header: no other record has {name_list(values[0])}"
-            allowed = "records only: pd.read_json(path, lines=True).iloc[1:]"
-            problems.add(found, line=lines.pop(0), allowed=allowed)
-            del values[0]
+            problems.add(
+                f"a header: no other record has {name_list(values.pop(0))}", line=lines.pop(0),
+                allowed="records only: pd.read_json(path, lines=True).iloc[1:]",
+            )  # fmt: skip
         table = record_table(values, name, "JSON", lines)
     else:
         table = held if isinstance(held, Table) else _of_dict(held, name, columns, side)

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import all_differ, coded, codes_of, pair_numbers
+from ragscore.frames.codes import coded, codes_of
 from ragscore.frames.data import Golden
 from ragscore.frames.errors import DataError, name_list, warn
 from ragscore.frames.kinds import IMPORTANCE, LABELS, empty
-from ragscore.frames.typing import Codes, Flags
+from ragscore.frames.typing import Flags
 from ragscore.io.cells import Cells, plain_values
 from ragscore.io.columns import ID_ROLES, Columns, called, kind_of
 from ragscore.io.exploded import exploded, is_listed
@@ -158,7 +158,7 @@ def labels_of(
     if "reference_answer" in found and pd.isna(found["reference_answer"]).all():
         del found["reference_answer"]
     targets, expects = _targets(columns, groups, ids)
-    frames, asked = {"targets": targets.drop(columns="query")}, pd.Series(dtype=np.int64)
+    frames, asked = {"targets": targets.drop(columns=["query", "line"])}, pd.Series(dtype=np.int64)
     if told:
         every = pd.concat(told).sort_values("query", kind="stable")
         every["query_id"] = ids.take(every["query"].to_numpy(np.int64)).to_numpy()
@@ -221,16 +221,13 @@ def _targets(
         grade = _grades(items.columns.get("grade"), cells)
         kept = cells.keep & keys.notna().to_numpy() & (grade >= 0)
         query, keys = groups.of[items.row[kept]], keys[kept].reset_index(drop=True)
-        of_kept = Cells(cells.problems, cells.lines[kept])
-        once = _once(query, keys.rename(role), grade[kept], of_kept)
-        keys = keys.take(once).reset_index(drop=True)
-        found = {"query": query[once], "query_id": ids.take(query[once]).reset_index(drop=True)}
-        found |= {"level": level, "target_id": keys, "alternative": 0, "grade": grade[kept][once]}
-        parts.append(pd.DataFrame(found | {"snippet" if level == "text" else role: keys}))
-    filled = [one for one in parts if len(one)]
-    if not filled:
-        return empty("targets").assign(query=np.zeros(0, np.int64)), expects
-    targets = filled[0] if len(filled) == 1 else pd.concat(filled, ignore_index=True)
+        found = {"query": query, "query_id": ids.take(query).reset_index(drop=True)}
+        found |= {"level": level, "target_id": keys, "alternative": 0, "grade": grade[kept]}
+        found |= {"snippet" if level == "text" else role: keys, "line": items.lines[kept]}
+        parts += [pd.DataFrame(found)] * bool(kept.any())
+    if not parts:
+        return empty("targets").assign(query=np.zeros(0, np.int64), line=0), expects
+    targets = _once(pd.concat(parts, ignore_index=True), groups.cells.problems)
     gain = targets["grade"]
     if (is_fraction := np.floor(gain) < gain).any():
         shown = name_list(f"{one:g}" for one in np.unique(gain[is_fraction]))
@@ -268,17 +265,21 @@ def _grades(column: pd.Series | None, cells: Cells) -> npt.NDArray[np.float64]:
     return grade
 
 
-def _once(query: Codes, keys: pd.Series, grade: Any, cells: Cells) -> Codes:
+def _once(targets: pd.DataFrame, problems: Problems) -> pd.DataFrame:
     """Return the first of equal judgements; another grade for the same id is a problem."""
-    if all_differ(pair_numbers(query, keys) if len(keys) else query):
-        return np.arange(len(query))
-    rows = pd.DataFrame({"query": query, "key": keys, "grade": grade})
-    first = rows.groupby(["query", "key"], sort=False)["grade"].transform("first").to_numpy()
-    if (differs := grade != first).any():
+    key = ["query", "level", "target_id"]
+    again = targets.duplicated(key)
+    if again.any():
+        first = targets.groupby(key, sort=False)["grade"].transform("first")
+        differs = (targets["grade"] != first).to_numpy()
         at = int(differs.argmax())
-        told = f"{keys[at]} has the grades {first[at]:g} and {grade[at]:g}"
-        cells.report(keys, differs, "one grade per target", told)
-    return np.flatnonzero(~rows.duplicated(["query", "key"]))
+        level, target, grade = (targets[one].iloc[at] for one in ("level", "target_id", "grade"))
+        Cells(problems, targets["line"].to_numpy()).report(
+            targets["target_id"].rename(LEVELS[level]), differs, "one grade per target",
+            f"{target} has the grades {first[at]:g} and {grade:g}",
+        )  # fmt: skip
+        targets = targets[~again].reset_index(drop=True)
+    return targets
 
 
 def _implied(

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from glob import glob, has_magic
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -186,9 +187,9 @@ def _warn_of_expectations(golden: Golden, name: str) -> None:
             f" them: only refusals are judged{unread}"
         )
     stated = targets["target_id"], queries.get("reference_answer", targets["target_id"])
-    if words := [word for column in stated for word in column[column.isin(NOTHING)]]:
+    if words := NOTHING & {*chain.from_iterable(one.unique() for one in stated)}:
         warn(
-            f"{name}: {name_list(map(repr, dict.fromkeys(words)))} among the expected ids and"
+            f"{name}: {name_list(map(repr, sorted(words)))} among the expected ids and"
             " answers; if it says that there is none, make it null"
         )
     is_refused = targets["query_id"].isin(golden._refusals)
@@ -330,7 +331,7 @@ def _runs(
     return loaded
 
 
-NOTHING = ("N/A", "n/a", "None", "none", "NULL", "null", "NaN", "nan")
+NOTHING = {"N/A", "n/a", "None", "none", "NULL", "null", "NaN", "nan"}
 NO_ERROR_WORDS = ("none", "null", "nan", "n/a", "na", "no", "false", "ok")
 
 
@@ -428,10 +429,8 @@ def _choose(source: Any, side: str, format: str | None, columns: Columns | None)
 
 def _renamed(results: Results, run_id: str) -> Results:
     """Return results with another name of their run."""
-    frames = {item.name: getattr(results, item.name) for item in fields(results)}
     renamed = {
         kind: one.assign(run_id=one["run_id"].cat.rename_categories([run_id]))
-        for kind, one in frames.items()
-        if one is not None and "run_id" in one
+        for kind, one in results._of_runs().items()
     }
     return replace(results, **renamed)

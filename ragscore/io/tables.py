@@ -5,7 +5,7 @@ hit or one row per query. Roles of columns come from columns.py; lists in cells 
 (exploded.py), so that all steps here are about columns. labels.py reads golden sets.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,6 @@ from ragscore.io.source import Problems, as_text
 from ragscore.io.values import LIST_ALLOWED, VERDICTS, as_number, nested, plain_cell
 
 OF_HITS = (*ID_ROLES, "text", "score", "rank")
-MOST_SAME = 3  # so many answers may be their references by chance
 IN_DIALOGUE = ("query", "conversation", "turn")
 CELL = ["run_id", "query_id"]
 PER_QUERY = {
@@ -116,6 +115,8 @@ class Groups:
 
     def first(self, column: pd.Series) -> pd.Series:
         """Return the first known value of each query."""
+        if np.array_equal(self.of, np.arange(self.n)):
+            return column.reset_index(drop=True)
         known = column.reset_index(drop=True).dropna()
         first = known.groupby(self.of[known.index]).head(1)
         return first.set_axis(self.of[first.index]).reindex(range(self.n))
@@ -123,6 +124,8 @@ class Groups:
     def one(self, values: pd.Series, role: str, drops: bool = False) -> pd.Series:
         """Return the first known value of each query; one that isn't the same is a problem."""
         first, same = self.first(values), values.reset_index(drop=True)
+        if self.n == len(self.of):  # each query stands there once
+            return first
         if role == "query":  # letter case and spacing don't matter
             same = ids_made(same, hash_query)
         before = self.first(same).take(self.of).reset_index(drop=True)
@@ -163,8 +166,6 @@ def read_results_table(
     if table.roles:
         return results
     _tell_unread(table, own, results)
-    if "answer" in given and given["answer"].notna().all():
-        _warn_of_references(table.name, given["answer"], own.values())
     rank = "order of the hits"
     if is_per_hit and (score := roles.get("score")):
         rank = f"{score} ({'ascending' if 'distance' in score.lower() else 'descending'})"
@@ -224,15 +225,6 @@ def _tell_unread(table: Table, own: Mapping[str, pd.Series], results: Results) -
             told.append(name)
     if told:
         warn(f"{table.name}: not read: {', '.join(told)}{proposed}")
-
-
-def _warn_of_references(name: str, answer: pd.Series, own: Iterable[pd.Series]) -> None:
-    """Warn where every answer is the reference beside it."""
-    answers = answer.astype("str")
-    for one in own:
-        is_label = called([str(one.name)], "golden", "reference_answer")
-        if is_label and len(one) >= MOST_SAME and (answers == one.astype("str")).all():
-            warn(f"{name}: every {answer.name} is its {one.name}: is it the expected one?")
 
 
 def own_frame(columns: Mapping[str, pd.Series]) -> dict[str, pd.Series]:

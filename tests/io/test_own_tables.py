@@ -163,10 +163,6 @@ RESULTS = {
         f"an id beside {name}": ([ASKED | {"id": "0b1c", name: value}], {"docs": ["0b1c"]})
         for name, value in (("score", 0.5), ("rank", 1), ("text", PASSAGE))
     },
-    "answers that are all the reference": (
-        [LOG | {"id": n, "question": f"{n}?", "answer": "merge()"} for n in range(3)],
-        {"warned": ["answer", "ground_truth"]},
-    ),
     # I9: gaps in ranks
     "ranks that leave numbers out": (
         pd.DataFrame(JUDGED | {"rank": [2, 3]}),
