@@ -236,7 +236,10 @@ def hits_of(cell: Any) -> Any:
     found = response_hits(value) if isinstance(value, dict) else value
     if not (isinstance(found, list) and found):
         return value if found is None else found
-    is_plain = found is value and isinstance(found[0], dict) and not _RAW & found[0].keys()
+    is_plain = found is value and (
+        isinstance(found[0], list)  # calls
+        or (isinstance(found[0], dict) and not _RAW & found[0].keys())
+    )
     hits = [None] if is_plain else [*map(_hit, found)]
     return value if None in hits else hits
 

@@ -134,7 +134,6 @@ def _dump(value: Any, flow: bool | None) -> str:
 
 def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
     """Return a query as a row of our golden file, without `answerable`."""
-    refuse_taken(query, KNOWN_FIELDS, "queries")
     targets, checks, tags = parts["targets"], parts["checks"], parts["tags"]
     chunks = [one for one in targets if one["level"] == "chunk" and "chunker_version" in one]
     versions = {one["chunker_version"] for one in chunks}
@@ -168,6 +167,7 @@ def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
 
 def written_rows(golden: Golden) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Yield each query, and its row of our golden file without `answerable`."""
+    refuse_taken(golden.queries, KNOWN_FIELDS, "queries")
     frames = {name: getattr(golden, name) for name in FRAMES if name != "queries"}
     parts = {
         name: grouped(one["query_id"], row_dicts(one.drop(columns="query_id")))

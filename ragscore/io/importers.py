@@ -21,6 +21,7 @@ from ragscore.io.columns import METRIC_ROLES, Columns, check_role
 from ragscore.io.detect import Format, Sample
 from ragscore.io.frames_in import Source, json_records, record_table, table_rows
 from ragscore.io.labels import labels_of
+from ragscore.io.run_records import own_fields
 from ragscore.io.source import Problems, Row, as_text
 from ragscore.io.tables import (
     IN_DIALOGUE,
@@ -31,7 +32,7 @@ from ragscore.io.tables import (
     of_queries,
     stored,
 )
-from ragscore.io.values import as_json, as_number, flatten, nested, value_at
+from ragscore.io.values import as_json, as_number, nested, value_at
 
 Fields = dict[str, Any]
 QUERY_KEYS = ("question", "query", "input", "user_input", "prompt", "request")
@@ -266,7 +267,7 @@ def _read_results(
         row["run_id"] = run_id if own is None else f"{run_id}.{own}"
         systems[row["run_id"]] = own or told.get("system") or run_id
     results = results_of_rows(rows, run_id, problems, "repeat" in (columns or {}))
-    about_runs = flatten({name: one for name, one in told.items() if name not in OF_RUN})
+    about_runs = own_fields({name: one for name, one in told.items() if name not in OF_RUN})
     about_runs |= {name: told[name] for name in OF_RUN if name in told}
     about_runs["system"] = results.runs["system"].map(systems)
     results.runs = conform(results.runs.assign(**about_runs), "runs")

@@ -17,7 +17,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import excerpt, nearest, warn
 from ragscore.frames.kinds import KINDS
-from ragscore.io import golden_read, labels, run_file, run_write, tables
+from ragscore.io import golden_read, golden_write, labels, run_file, run_write, tables
 from ragscore.io.cells import run_name_of
 from ragscore.io.columns import ID_ROLES, OUR_LABELS, called
 from ragscore.io.detect import Format, Mark, options_of
@@ -27,12 +27,6 @@ from ragscore.io.frames_in import frame_of
 from ragscore.io.importers import Tool, parts_of
 
 _JSON = ("jsonl", "json")
-
-
-def _write_golden(golden: Golden, path: str | Path) -> Path:
-    from ragscore.io.golden_write import write_golden  # YAML is imported where it is used
-
-    return write_golden(golden, path)
 
 
 RESULT_FORMATS = [
@@ -68,8 +62,9 @@ RESULT_FORMATS = [
               " responses.answer responses.error responses.scope responses.elapsed_ms"
               " responses.refused responses.latency_ responses.n_citations"
               " responses.x_ hits.chunk_id hits.path hits.heading hits.score hits.text"
-              " hits.x_ citations.path citations.heading citations.x_ judgments"
-              " reported",
+              " hits.x_ citations.path citations.heading citations.x_ judgments.value"
+              " judgments.reason judgments.item_text judgments.verdict judgments.judge"
+              " judgments.temperature judgments.x_ reported",
     ),
     Format(
         "retrievers",
@@ -121,7 +116,7 @@ GOLDEN_FORMATS = [
             )(seen),
         ),
         golden_read.read_golden,
-        _write_golden,
+        golden_write.write_golden,
         ("[golden file](golden-file.md)", "YAML; JSON lines with `id` and `query`"),
         suffixes=(".yaml", ".yml", ".jsonl"),
         keeps="queries targets tags conditions support_groups checks",
@@ -156,7 +151,8 @@ GOLDEN_FORMATS = [
     ),
     Format(
         "predicates",
-        retrievers.fits_golden,
+        Mark("query", kinds=_JSON, without="id query_id retriever",
+             test=lambda one: bool(one.keys == {"query"} or one.keys & retrievers.PREDICATES)),
         retrievers.read_predicates,
         retrievers.write_predicates,
         ("queries judged by predicates, without ids", "JSON lines with `query` and a predicate"),
@@ -321,7 +317,7 @@ def save(
     written: Path = write(data, os.fspath(path), **options)
     level = options.get("level", known["level"].default if "level" in known else "")
     keeps = formats[name].keeps.format(level=level).split()
-    if keeps and (told := _left_out(data, keeps, level)):
+    if keeps and (told := _left_out(data, keeps)):
         warn(f"{written} has no place for {told}")
     return written
 
@@ -335,7 +331,7 @@ _ROWS_OF = {"responses": "hits", "queries": "targets"}
 """Frame -> the one whose rows name its rows, where a format has no records of queries."""
 
 
-def _left_out(data: Results | Golden, keeps: list[str], level: str) -> str:
+def _left_out(data: Results | Golden, keeps: list[str]) -> str:
     """Return how many rows of each frame say what isn't kept: "responses: 3 (answer, error)"."""
     told = []
     for kind in (one.name for one in fields_of(data)):
@@ -356,8 +352,6 @@ def _left_out(data: Results | Golden, keeps: list[str], level: str) -> str:
             both = (one[key].astype("str") for one in (frame, getattr(data, _ROWS_OF[kind])))
             rows, named = map(pd.MultiIndex.from_frame, both)
             is_lost |= ~rows.isin(named)
-        if kind == "targets" and level:
-            is_lost |= frame["level"] != level
         if is_lost.any():
             names = f" ({', '.join(columns)})" if columns else ""
             told.append(f"{kind}: {int(is_lost.sum()):,}{names}")

@@ -38,6 +38,7 @@ from ragscore.io.run_records import (
     is_stated,
     kept,
     listed,
+    own_fields,
     places,
 )
 from ragscore.io.source import (
@@ -53,7 +54,6 @@ from ragscore.io.values import (
     ID_ALLOWED,
     SPAN_ALLOWED,
     FieldReader,
-    flatten,
     is_int,
 )
 
@@ -210,7 +210,7 @@ def run_record(
         ks = (settings.get(name) for name in ("eval_k", "k"))
         run["k"] = next((k for k in ks if is_int(k) and 1 <= k < 2**63), None)
     known = {name: value for name, value in run.items() if value is not None}
-    return known | flatten(reader.values)
+    return known | own_fields(reader.values)
 
 
 def results_of(run: dict[str, Any], rows: Iterable[Row], problems: Problems) -> Results:

@@ -34,6 +34,7 @@ from ragscore.io.values import (
     as_json,
     escape_key,
     is_int,
+    leaves,
 )
 
 REQUIRED = ("responses", "hits", "citations")
@@ -146,13 +147,18 @@ class Level:
     def fault(self, at: Any, name: str, found: str, allowed: str) -> None:
         """Tell a fault of one object; a parsed block is read again instead, line by line."""
         self.refuse_parsed()
-        line, field = int(self.lines[at]), (self.place + name).rstrip(".")
-        self.faults.add(found, line=line, field=field, allowed=allowed)
+        field = (self.place + name).rstrip(".")
+        self.faults.add(found, line=int(self.lines[at]), field=field, allowed=allowed)
 
     def below(self, name: str, fields: dict[str, Values], row: Codes | None = None) -> "Level":
         """Return objects that are in a field; `row`: of lists, where each object's list is."""
-        lines = self.lines if row is None else self.lines[row]
-        return Level(fields, lines, f"{self.place}{name}.", self.faults, self.is_parsed)
+        return Level(
+            fields,
+            self.lines if row is None else self.lines[row],
+            f"{self.place}{name}.",
+            self.faults,
+            self.is_parsed,
+        )
 
     def check_names(self, known: frozenset[str]) -> None:
         """Warn of the names of fields that resemble a known one."""
@@ -303,6 +309,14 @@ class Level:
                 found[full + JSON_SUFFIX] = _as_texts(values)
 
 
+def own_fields(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of one record as flat `x_` columns, empty objects, too."""
+    found: Columns = {}
+    Level(fields_of([values]), np.zeros(1, np.int64), "", Problems("", False)).extras(found)
+    none = {f"x_{name}{JSON_SUFFIX}": "{}" for name, one in leaves(values) if one == {}}
+    return {name: one[0].as_py() for name, one in found.items()} | none
+
+
 def _plain(values: pa.Array, type: str) -> pa.Array | None:
     """Return values as a column of a type; None where each value has to be looked at."""
     of = values.type
@@ -413,12 +427,11 @@ class Reader:
 
         Their columns have the types of their values; making `Results` of them conforms them.
         """
-        found = {}
-        for kind in dict.fromkeys([*REQUIRED, *(kind for kind, _ in self.parts)]):
-            frame = _frame(kind, [columns for of, columns in self.parts if of == kind], run_id)
-            if len(frame) or kind in REQUIRED:
-                found[kind] = frame
-        return found
+        found = {
+            kind: _frame(kind, [columns for of, columns in self.parts if of == kind], run_id)
+            for kind in dict.fromkeys([*REQUIRED, *(kind for kind, _ in self.parts)])
+        }
+        return {kind: one for kind, one in found.items() if len(one) or kind in REQUIRED}
 
 
 def _frame(kind: str, parts: list[Columns], run_id: str | None) -> pd.DataFrame:

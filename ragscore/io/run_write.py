@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import is_among
-from ragscore.frames.data import DataError, Results, check_type
+from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import name_list, warn
 from ragscore.io.files import (
     check_one_run,
@@ -265,7 +265,6 @@ def write_judgments(results: Results, path: str | Path) -> Path:
     DataError
         No run or more than one, or no judgments.
     """
-    check_type(results, Results, "results")
     check_one_run(results)
     if results.judgments is None:
         raise DataError(

@@ -68,8 +68,12 @@ class FieldReader:
 
     def take(self, type: str, *names: str) -> Any:
         """Return the first of these fields that isn't missing as a value of its type."""
-        line = self.lines.get(names[0], self.line)
-        return READ[type](self.pop(*names), self.place + names[0], line, self.problems)
+        return READ[type](
+            self.pop(*names),
+            self.place + names[0],
+            self.lines.get(names[0], self.line),
+            self.problems,
+        )
 
     def text_list(self, *names: str) -> list[str]:
         """Return the texts of a list, without those that are none."""
@@ -88,8 +92,12 @@ class FieldReader:
 
     def inner(self, values: Any, name: str) -> "FieldReader":
         """Return a reader of the fields of an object within a field; what is none has none."""
-        own = values if isinstance(values, dict) else {}
-        return FieldReader(own, f"{name}.", self.lines.get(name, self.line), self.problems)
+        return FieldReader(
+            values if isinstance(values, dict) else {},
+            f"{name}.",
+            self.lines.get(name, self.line),
+            self.problems,
+        )
 
     def reject(self, value: Any, name: str, allowed: str) -> None:
         """Record that a field holds a value it can't have."""
@@ -315,18 +323,6 @@ def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
             yield from leaves(value, f"{dotted}.")
         else:
             yield dotted, value
-
-
-def flatten(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the remaining fields of a record as flat `x_` columns."""
-    flat: dict[str, Any] = {}
-    for name, value in leaves(values):
-        is_large = isinstance(value, int) and not -(2**63) <= value < 2**63
-        if isinstance(value, (dict, list)) or is_large:
-            flat[f"x_{name}{JSON_SUFFIX}"] = as_json(value)
-        elif value is not None and value == value:  # NaN is null
-            flat[f"x_{name}"] = value
-    return flat
 
 
 def escape_key(name: str) -> str:

@@ -63,14 +63,13 @@ def _check_size(text: str, file: Path | str) -> None:
             is_alias = isinstance(event, yaml.AliasEvent)
             n_values += sizes.get(event.anchor, 1) if is_alias else 1
         if n_values > most or len(around) > DEEPEST:
-            found, allowed = "nested too deeply", f"lists and mappings up to {DEEPEST} deep"
-            if n_values > most:
-                found = f"with alias *{event.anchor} the file stands for more than {most:,} values"
-                allowed = (
-                    f"up to {FREE_VALUES:,} and {VALUES_PER_BYTE} per character;"
-                    f" write the values out, or {LIFT}"
-                )
-            raise DataError(found, file=file, line=_line(event), allowed=allowed)
+            raise DataError(
+                f"nested {len(around)} deep, or aliases (*{event.anchor}) for {n_values:,} values",
+                file=file,
+                line=_line(event),
+                allowed=f"up to {DEEPEST} deep, and {FREE_VALUES:,} values and {VALUES_PER_BYTE}"
+                f" per character; write the values out, or {LIFT}",
+            )
 
 
 def _line(found: Any) -> int:

@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ragscore.frames.data import DataError, Golden, Results, conform, from_records
+from ragscore.frames.data import DataError, Golden, Results, from_records
 from ragscore.frames.errors import warn
 from ragscore.io.files import check_one_run, read_text, write_json, write_lines, write_text
 from ragscore.io.formats.fields import (
@@ -32,6 +32,7 @@ from ragscore.io.formats.fields import (
     rows_of,
 )
 from ragscore.io.golden_read import KNOWN_FIELDS, TAG_FIELDS, golden_of
+from ragscore.io.golden_write import written_rows
 from ragscore.io.run_file import none_cited
 from ragscore.io.run_records import (
     Fields,
@@ -41,14 +42,14 @@ from ragscore.io.run_records import (
     is_stated,
     kinds_of,
     listed,
+    own_fields,
     places,
 )
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
-    READ,
+    FieldReader,
     as_time,
     escape_key,
-    flatten,
     grouped,
     is_int,
     leaves,
@@ -77,7 +78,6 @@ CHUNK: Fields = {
     "text": ("text", "text"),
 }
 JUDGMENT: Fields = {"score": ("value", "number"), "reasoning": ("reason", "text")}
-COST: Fields = {"judge_tokens": ("tokens", "whole"), "judge_cost_usd": ("cost_usd", "number")}
 
 # A judge's object in a row -> its criterion, which is the metric's name.
 JUDGES = {"groundedness": "judge_groundedness", "correctness": "judge_correctness"}
@@ -151,22 +151,21 @@ def read_chatbot(path: Path, strict: bool) -> Results:
             allowed=f"numbers, or the run's rows beside it ({path.name})",
         )
     if has_rows:
-        run["n_queries"] = len(frames["responses"])
-        run["n_failed"] = int(frames["responses"]["error"].notna().sum())
+        error = frames["responses"]["error"]
+        run |= {"n_queries": len(error), "n_failed": int(error.notna().sum())}
     if aggregates:
         rows = from_records([{"run_id": run_id} | one for one in aggregates], "reported")
         of_cases = [frames["reported"]] if "reported" in frames else []
-        frames["reported"] = conform(pd.concat([*of_cases, rows], ignore_index=True), "reported")
+        frames["reported"] = pd.concat([*of_cases, rows], ignore_index=True)
     if "judgments" in frames:
-        of_config = problems.for_file(folder / "config.json")
-        temperature = config.get("judge_temperature")
+        asked = FieldReader(config, "", None, problems.for_file(folder / "config.json"))
         judge = {
-            "judge": as_text(config.get("judge_model")),
-            "temperature": READ["number"](temperature, "judge_temperature", None, of_config),
-            "x_prompt_version": as_text(config.get("judge_prompt_version")),
+            "judge": asked.take("text", "judge_model"),
+            "temperature": asked.take("number", "judge_temperature"),
+            "x_prompt_version": asked.take("text", "judge_prompt_version"),
         }
         known = {name: one for name, one in judge.items() if one is not None}
-        frames["judgments"] = conform(frames["judgments"].assign(**known), "judgments")
+        frames["judgments"] = frames["judgments"].assign(**known)
     return Results(runs=from_records([run], "runs"), **frames, problems=problems.frame(run_id))
 
 
@@ -208,7 +207,7 @@ def _run(
         "k": k,
     }
     reported = [aggregate(name, one, AGGREGATES, name, k) for name, one in numbers.items()]
-    return run | flatten(left), reported
+    return run | own_fields(left), reported
 
 
 def _columns(case: Level) -> Frames:
@@ -238,7 +237,7 @@ def _columns(case: Level) -> Frames:
     citations = {"position": pa.array(places(row))} | cited.columns(REFERENCE)
     cited.extras(citations)
     frames.append(("citations", row, citations))
-    for name in ("latency", "abstention", "retrieval_metrics", "cost"):
+    for name in ("latency", "abstention", "retrieval_metrics"):
         case.inner(name)
         case.refuse(name, "an object or null")
     case.extras(responses)
@@ -246,24 +245,15 @@ def _columns(case: Level) -> Frames:
 
 
 def _judgments(case: Level) -> Frames:
-    """Return what judges say: a row for the score of each, and one for each claim.
-
-    What judging has cost stands beside the first score.
-    """
+    """Return what judges say: a row for the score of each, and one for each claim."""
     frames: Frames = []
-    cost, is_open = case.inner("cost"), np.ones(len(case), bool)
     for name, criterion in JUDGES.items():
         judge = case.inner(name)
         case.refuse(name, "an object or null")
         claims = {verdict: judge.take(key, "texts") for key, verdict in CLAIMS.items()}
         found = judge.columns(JUDGMENT)
         judge.extras(found)
-        is_judged = np.any([is_open & ~is_open, *map(is_stated, found.values())], axis=0)
-        found |= {
-            column: cost.take(place, type, is_judged & is_open)
-            for place, (column, type) in COST.items()
-        }
-        is_open &= ~is_judged
+        is_judged = np.any([np.zeros(len(case), bool), *map(is_stated, found.values())], axis=0)
         found |= {"criterion": pa.repeat(criterion, len(case)), "item": pa.repeat("", len(case))}
         of = np.flatnonzero(is_judged)
         frames.append(("judgments", of, {n: one.take(pa.array(of)) for n, one in found.items()}))
@@ -348,7 +338,6 @@ def _cut(hits: pd.DataFrame, text: int | None, folder: Path) -> pd.DataFrame:
 def _written_cases(responses: pd.DataFrame, hits: pd.DataFrame, results: Results) -> list[Record]:
     """Return the rows of `results.jsonl`."""
     ids, judgments = responses["query_id"], rows_of(results, "judgments")
-    of_judges = judgments.reindex(columns=["query_id", *(column for column, _ in COST.values())])
     reported = rows_of(results, "reported")
     phases = [name for name in map(str, responses) if name.startswith("latency_")]
     names = {f"latency.{name.removeprefix('latency_')}": (name, "number") for name in phases}
@@ -362,19 +351,12 @@ def _written_cases(responses: pd.DataFrame, hits: pd.DataFrame, results: Results
     for name, criterion in JUDGES.items():
         judges = _judges(judgments[judgments["criterion"] == criterion])
         columns[f"x_{name}"] = [judges.get(one) for one in ids]
-    for name, (column, _) in COST.items():
-        of_query = of_judges.dropna(subset=column).drop_duplicates("query_id", keep="last")
-        columns[f"x_cost.{name}"] = _of_queries(of_query, column, ids)
     for metric, rows in reported[reported["query_id"] != RUN_LEVEL].groupby("metric", sort=False):
-        values = _of_queries(rows, "value", ids)
+        values = plain_values_of(rows.set_index("query_id")["value"].reindex(ids))
         if metric in FLAGS:
             values = [None if one is None else bool(one) for one in values]
         columns[f"x_retrieval_metrics.{escape_key(str(metric))}"] = values
     return objects_of(columns)
-
-
-def _of_queries(rows: pd.DataFrame, column: str, ids: pd.Series) -> list[Any]:
-    return plain_values_of(rows.set_index("query_id")[column].reindex(ids))
 
 
 def _judges(judgments: pd.DataFrame) -> dict[str, Record]:
@@ -452,8 +434,6 @@ def write_chatbot_golden(golden: Golden, path: str | Path) -> Path:
 
 def chatbot_cases(golden: Golden) -> list[Record]:
     """Return the cases of `write_chatbot_golden`."""
-    from ragscore.io.golden_write import written_rows  # yaml is not needed to read
-
     return [_written_case(*one) for one in written_rows(golden)]
 
 

@@ -19,12 +19,11 @@ import pyarrow as pa
 from ragscore.frames.data import DataError, Results, empty, from_records
 from ragscore.io.cells import run_name_of
 from ragscore.io.frames_in import json_records, json_value
-from ragscore.io.run_records import Fields, Frames, Level, Reader, is_stated, listed
+from ragscore.io.run_records import Fields, Frames, Level, Reader, is_stated, listed, own_fields
 from ragscore.io.source import Problems, describe
 from ragscore.io.values import (
     HEADING_SEPARATOR,
     FieldReader,
-    flatten,
     nested_of,
     objects_of,
     plain_values_of,
@@ -135,25 +134,29 @@ def read_report(path: Path, strict: bool) -> Results:
     told = frames.get("reported", empty("reported"))["query_id"]
     asked = told[told != RUN_LEVEL].unique()
     frames["responses"] = pd.DataFrame({"run_id": run_id, "query_id": asked})
-    runs = from_records([run | {"n_queries": len(asked)} | flatten(top.values)], "runs")
+    runs = from_records([run | {"n_queries": len(asked)} | own_fields(top.values)], "runs")
     return Results(runs=runs, **frames, problems=problems.frame(run_id))
 
 
 def _metrics(metric: Level) -> Frames:
     """Return the columns of a batch of metrics: their values per query, and the statistics."""
     metric.fields["per_query"] = [
-        [_pair(one) for one in pairs] if isinstance(pairs, list) else pairs
+        [
+            {"query": one[0], "value": one[1]} if isinstance(one, list) and len(one) == 2 else one
+            for one in pairs
+        ]
+        if isinstance(pairs, list)
+        else pairs
         for pairs in listed(metric.values("per_query"))
     ]
     pairs, row, _ = metric.items("per_query", PAIRS_ALLOWED)
-    query_id, value = pairs.take("query", "id"), pairs.take("value", "number")
-    is_good = ~pd.DataFrame({"row": row, "query": query_id}).duplicated() & is_stated(query_id)
+    values = pairs.columns({"query": ("query_id", "id"), "value": ("value", "number")})
+    ids = values.get("query_id", pa.nulls(len(pairs), pa.string()))
+    is_good = ~pd.DataFrame({"row": row, "query": ids}).duplicated() & is_stated(ids)
     for at in np.flatnonzero(~is_good):
-        pairs.fault(at, "query", f"found {query_id[at]}", PAIRS_ALLOWED)
-    of_queries = {"query_id": query_id, "value": value}
-    frames: Frames = [
-        ("reported", row[is_good], {n: o.filter(pa.array(is_good)) for n, o in of_queries.items()})
-    ]
+        pairs.fault(at, "query", f"found {ids[at]}", PAIRS_ALLOWED)
+    good = {name: one.filter(pa.array(is_good)) for name, one in values.items()}
+    frames: Frames = [("reported", row[is_good], good)]
     stated, own = metric.columns(STATISTICS), dict[str, pa.Array]()
     metric.refuse("ci", "an object or null")
     metric.extras(own)
@@ -164,8 +167,3 @@ def _metrics(metric: Level) -> Frames:
         told |= {name: pa.repeat(one, len(of)) for name, one in about.items()}
         frames.append(("reported", of, told))
     return frames
-
-
-def _pair(value: Any) -> Any:
-    is_pair = isinstance(value, list) and len(value) == 2
-    return {"query": value[0], "value": value[1]} if is_pair else value

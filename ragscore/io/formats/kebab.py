@@ -63,8 +63,8 @@ def _run(
     if not isinstance(stored, (dict, NoneType)):
         problems.reject(stored, line, field, "a JSON object")
         stored = None
-    plain = {name: one for name, one in described.items() if not name.startswith("aggregate")}
-    run = run_record(plain, problems.file, line=line, problems=problems)
+    about = {name: one for name, one in described.items() if not name.startswith("aggregate")}
+    run = run_record(about, problems.file, line=line, problems=problems)
     reported = []
     for metric, value in leaves(stored or {}):
         if value != {}:

@@ -101,8 +101,6 @@ def read_beir(
     without a text; their id stands for it. Fields of a query beyond its id and text, such as
     `metadata`, are its `x_<name>` columns.
     """
-    if not (path / "queries.jsonl").is_file():
-        raise DataError("no queries.jsonl in the folder", file=path)
     files = {file.stem: file for file in sorted((path / "qrels").glob("*.tsv"))}
     chosen = next(iter(files)) if split is None and len(files) == 1 else split
     if chosen not in files:
@@ -117,10 +115,7 @@ def read_beir(
     texts = read_topics(path / "queries.jsonl", problems)
     golden = read_judgements(split_file, problems, absent_docs, catalogue, texts, "queries.jsonl")
     if n := len(texts.keys() - {*golden.queries["query_id"]}):
-        found = f"{n} of {len(texts)} queries in queries.jsonl are left out: not judged there"
-        problems.note(found, field="split")
-        golden._problems = problems.frame()
-        warn(f"{split_file}: {found}")
+        warn(f"{split_file}: {n} of {len(texts)} queries in queries.jsonl are left out: not judged")
     return golden
 
 

@@ -22,7 +22,6 @@ import pyarrow as pa
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, conform, empty, records_of
 from ragscore.frames.errors import plural, warn
-from ragscore.io.detect import Sample
 from ragscore.io.files import write_lines
 from ragscore.io.formats.fields import objects_in, placed, rows_of
 from ragscore.io.golden_read import (
@@ -32,6 +31,7 @@ from ragscore.io.golden_read import (
     TEXT_FIELDS,
     golden_of,
 )
+from ragscore.io.golden_write import written_rows
 from ragscore.io.run_records import Fields, Frames, Level, Reader, is_stated
 from ragscore.io.run_write import metadata_column
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
@@ -197,7 +197,8 @@ EXPECTATIONS = (
     "must_not_contain_source_keys",
     "expected_empty",
 )
-OWN_FIELDS = frozenset(("tool", "filters", "expect_lessons_call"))
+PREDICATES = {*EXPECTATIONS, "tool", "filters", "expect_lessons_call"}
+"""Fields that only this format has; a query alone is of it, too."""
 IMPLY_ANSWERABLE = {
     *EXPECTATIONS[:3], "must_contain", "expected_key_facts", "reference_answer",
 }  # fmt: skip
@@ -206,16 +207,6 @@ _ORDER = (
     *TEXT_FIELDS, "expected_source_keys", "expected_metadata", *CHECK_FIELDS, *TAG_FIELDS,
     "expected_empty", "recency_conflict_rule",
 )  # fmt: skip
-
-
-def fits_golden(seen: Sample) -> bool:
-    """Return True for JSON lines with a query, no id, and fields that only this format has.
-
-    A query alone fits too.
-    """
-    is_one = seen.kind in ("jsonl", "json") and seen.has("query")
-    has_own = seen.keys == {"query"} or seen.keys & {*EXPECTATIONS, *OWN_FIELDS}
-    return is_one and bool(has_own) and not seen.keys & {"id", "query_id", "retriever"}
 
 
 def query_key(text: Any) -> str:
@@ -285,8 +276,6 @@ def write_predicates(golden: Golden, path: str | Path) -> Path:
             field="golden",
             allowed="only source keys, metadata and substrings",
         )
-    from ragscore.io.golden_write import written_rows  # yaml is not needed to read
-
     rows, n_by_text = list(written_rows(golden)), dict[str, int]()
     keys = [numbered(query_key(query["query"]), n_by_text) for query, _ in rows]
     has_own_ids = keys != [query["query_id"] for query, _ in rows]

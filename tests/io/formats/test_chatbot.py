@@ -174,7 +174,8 @@ def test_a_run_folder_loads_into_frames(run_folder):
 
 
 def test_judges_scores_and_claims_are_judgments(run_folder):
-    judged = rs.load_results(run_folder).judgments
+    found = rs.load_results(run_folder)
+    judged = found.judgments
     first = judged[judged["query_id"] == "test_001"]
     rows = first[["criterion", "item", "value", "verdict"]].fillna("-").values.tolist()
     assert rows == [
@@ -185,7 +186,7 @@ def test_judges_scores_and_claims_are_judgments(run_folder):
         ["judge_correctness", "", 3.5, "-"],
     ]
     assert first["item_text"].iloc[3] == "it beeps"
-    assert first["tokens"].fillna(0).tolist() == [120, 0, 0, 0, 0]  # the cost of both judges
+    assert found.responses["x_cost.judge_tokens"].tolist()[0] == 120  # the cost of both judges
     assert judged[["judge", "temperature"]].drop_duplicates().values.tolist() == [["judge-1", 0]]
 
 

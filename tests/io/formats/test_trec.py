@@ -209,7 +209,6 @@ def test_a_beir_folder_is_written_as_it_was_but_for_questions_not_judged(beir, t
         file.write('{"_id": "q8", "text": "trained on"}\n{"_id": "q9", "text": "not judged"}\n')
     with warned("test.tsv", "2 of 4"):
         golden = rs.load_golden(beir)
-    says(golden._problems["found"].item(), 2, 4, "queries.jsonl")
     folder, name = golden.save(tmp_path / "again", format="beir"), "qrels/test.tsv"
     assert_written(folder / "queries.jsonl", QUESTIONS)
     assert (folder / name).read_text() == (beir / name).read_text()
@@ -272,7 +271,6 @@ def test_text_after_the_tag_is_left_out_and_such_lines_are_warned_of(write, rest
     with warned("run.txt", 1, rest.split()[-1]):
         results = rs.load_results(write("run.txt", f"{RUN}p Q0 d 1 2 dense{rest}\n"))
     assert results.hits["doc_id"].tolist()[-1] == "d" and len(results.hits) == 6
-    says(results.problems["found"].item(), 1)
 
 
 WHOLE = gzip.compress(QRELS.encode() * 50, mtime=0)
