@@ -88,15 +88,19 @@ class Failures(FramesResult):
         DataError
             No such run; several pairs and none named.
         """
-        known = [str(run_id) for run_id in self.per_query["run_id"].unique()]
-        if baseline is None and candidate is None and len(known) == 2:
-            baseline, candidate = known
-        pair = [baseline, candidate]
-        check_known(pair, known, "run", "run", "there are")
+        pair = self._pair(baseline, candidate)
         rows = self.per_query[self.per_query["run_id"].isin(pair)]
         causes = rows.pivot(index="query_id", columns="run_id", values="cause")[pair]
         causes = causes.reindex(rows["query_id"].unique()).fillna("missing")
         return causes.set_axis(["baseline", "candidate"], axis=1).reset_index()
+
+    def _pair(self, baseline: str | None, candidate: str | None) -> list[str]:
+        """Return two runs, by default the only two."""
+        known = [str(run_id) for run_id in self.per_query["run_id"].unique()]
+        if baseline is None and candidate is None and len(known) == 2:
+            return known
+        check_known((baseline, candidate), known, "run", "run", "there are")
+        return [str(baseline), str(candidate)]
 
     def transitions(
         self, baseline: str | None = None, candidate: str | None = None

@@ -19,9 +19,8 @@ import yaml
 
 from ragscore.io.files import write_bytes, write_text
 from ragscore.io.golden_read import file_rows
-from ragscore.io.golden_write import flow_text, yaml_text
 from ragscore.io.source import Problems, Row, as_id
-from ragscore.io.yaml_text import yaml_documents
+from ragscore.io.yaml_text import flow_text, yaml_documents, yaml_text
 
 BOM = "\ufeff"
 # Value by field; in a change None removes the field.

@@ -310,8 +310,9 @@ def write_lines(path: str | Path, records: Iterable[dict[str, Any]]) -> Path:
 
 def write_json(path: str | Path, content: dict[str, Any], indent: int = 1) -> Path:
     """Write one indented JSON object; NaN is a ValueError, since JSON has none."""
-    text = json.dumps(content, ensure_ascii=False, indent=indent, allow_nan=False)
-    return write_text(path, f"{text}\n")
+    return write_text(
+        path, json.dumps(content, ensure_ascii=False, indent=indent, allow_nan=False) + "\n"
+    )
 
 
 def json_line(record: dict[str, Any]) -> str:

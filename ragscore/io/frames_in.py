@@ -248,8 +248,9 @@ def _column(values: list[Any], field: str, file: str, lines: list[int]) -> pd.Se
     if kinds <= _PLAIN and not (float in kinds and len(kinds) > 1):
         with suppress(UnicodeError):  # half a surrogate pair, which has its line below
             return column_of(values)
-    pairs = zip(values, lines, strict=True)
-    return column_of([plain_cell(one, field, line, file) for one, line in pairs])
+    return column_of(
+        [plain_cell(one, field, line, file) for one, line in zip(values, lines, strict=True)]
+    )
 
 
 def frame_of(source: Any, allowed: str) -> Table:

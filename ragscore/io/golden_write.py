@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import name_list, plural, warn
@@ -27,7 +26,7 @@ from ragscore.io.golden_read import (
     TEXT_FIELDS,
     golden_of,
 )
-from ragscore.io.source import Problems, Row, YamlDate, YamlFloat, YamlInt
+from ragscore.io.source import Problems, Row
 from ragscore.io.values import grouped, nested_of, refuse_taken, row_dicts
 
 HEADER = """\
@@ -35,8 +34,6 @@ HEADER = """\
 # Should refuse: `answerable: false`, or `expected_doc_ids: []` without any other target.
 # A question without any expectation is unlabelled, which is not "should refuse".
 """
-_TAG = "tag:yaml.org,2002:"
-_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 Rows = list[dict[str, Any]]
 
 
@@ -71,65 +68,9 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
     rows, _ = golden_rows(golden, path)
     if Path(path).name.removesuffix(".gz").endswith(".jsonl"):
         return write_lines(path, rows)
+    from ragscore.io.yaml_text import yaml_text  # YAML is imported where it is used
+
     return write_text(path, HEADER + yaml_text(rows))
-
-
-class _Entry(dict[str, Any]):
-    """A query's mapping, which gets lines of its own however short it is."""
-
-
-class _Dumper(_DUMPER):  # type: ignore[misc, valid-type]
-    """Writes one query per block, without folded lines or anchors, so that a diff stays small.
-
-    Numbers and dates that were read from YAML keep their spelling.
-    """
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-_Dumper.add_representer(
-    _Entry, lambda dumper, row: dumper.represent_mapping(f"{_TAG}map", row.items(), False)
-)
-_Dumper.add_representer(
-    YamlInt, lambda dumper, number: dumper.represent_scalar(f"{_TAG}int", number.text)
-)
-_Dumper.add_representer(
-    YamlFloat, lambda dumper, number: dumper.represent_scalar(f"{_TAG}float", number.text)
-)
-_Dumper.add_representer(
-    YamlDate, lambda dumper, date: dumper.represent_scalar(f"{_TAG}timestamp", str(date))
-)
-
-
-def yaml_text(rows: Rows) -> str:
-    """Return rows as a YAML list with short values on one line."""
-    return _dump([_Entry(row) for row in rows], flow=None)
-
-
-def flow_text(value: Any) -> str:
-    """Return a value as YAML on one line, in braces and brackets."""
-    return _dump([value], flow=True).strip()[1:-1]
-
-
-def _dump(value: Any, flow: bool | None) -> str:
-    try:
-        return str(
-            yaml.dump(
-                value,
-                Dumper=_Dumper,
-                sort_keys=False,
-                allow_unicode=True,
-                width=2**31 - 1,
-                default_flow_style=flow,
-            )
-        )
-    except yaml.representer.RepresenterError as error:
-        raise DataError(
-            f"YAML has no place for {error.args[-1]!r}",
-            field="queries.x_",
-            allowed="text, numbers, true or false",
-        ) from error
 
 
 def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:

@@ -62,9 +62,8 @@ RESULT_FORMATS = [
               " responses.answer responses.error responses.scope responses.elapsed_ms"
               " responses.refused responses.latency_ responses.n_citations"
               " responses.x_ hits.chunk_id hits.path hits.heading hits.score hits.text"
-              " hits.x_ citations.path citations.heading citations.x_ judgments.value"
-              " judgments.reason judgments.item_text judgments.verdict judgments.judge"
-              " judgments.temperature judgments.x_ reported",
+              " hits.x_ citations.path citations.heading citations.x_ judgments"
+              " reported",
     ),
     Format(
         "retrievers",

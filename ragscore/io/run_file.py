@@ -285,8 +285,9 @@ class _Records(Reader):
         n_failed = int(frames["responses"]["error"].notna().sum())
         counts = {"n_queries": len(frames["responses"]), "n_failed": n_failed}
         problems = self.problems.frame(run["run_id"])
-        runs = from_records([run | counts], "runs")
-        return Results(runs=runs, **frames, **others, problems=problems)
+        return Results(
+            runs=from_records([run | counts], "runs"), **frames, **others, problems=problems
+        )
 
 
 # Records

@@ -474,8 +474,7 @@ def series(column: pa.Array | pa.ChunkedArray) -> pd.Series:
 
 
 def _as_texts(values: Values) -> pa.Array:
-    written = [None if one is None else as_json(one) for one in listed(values)]
-    return pa.array(written, pa.string())
+    return pa.array([None if one is None else as_json(one) for one in listed(values)], pa.string())
 
 
 # Blocks of lines, parsed by pyarrow where that surely gives what `json` gives

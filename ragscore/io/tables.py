@@ -581,5 +581,8 @@ def frames_of_scores(scores: list[dict[str, Any]]) -> dict[str, Any]:
         if value is not None:
             about = {name: one.get(name) for name in ABOUT_METRIC}
             reported.append(cell | {"metric": metric, "value": value} | about)
-    kinds = {"judgments": judged, "reported": reported}
-    return {kind: from_records(rows, kind) for kind, rows in kinds.items() if rows}
+    return {
+        kind: from_records(rows, kind)
+        for kind, rows in (("judgments", judged), ("reported", reported))
+        if rows
+    }

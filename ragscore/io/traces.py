@@ -247,9 +247,10 @@ def _spans_in(record: Fields) -> list[Fields]:
 
 def _mappings(value: Any) -> list[Fields]:
     """Return the mappings in a list, and in the lists in it."""
-    parts = value if isinstance(value, list) else []
     return [
-        one for part in parts for one in ([part] if isinstance(part, dict) else _mappings(part))
+        one
+        for part in (value if isinstance(value, list) else [])
+        for one in ([part] if isinstance(part, dict) else _mappings(part))
     ]
 
 

@@ -1,4 +1,4 @@
-"""YAML text within limits: rows that know their lines, events, plain values. All YAML is read here.
+"""YAML text within limits: rows that know their lines, events, plain values, and text of rows.
 
 A few hundred bytes of aliases of aliases stand for billions of values, so the values are counted
 before any of them is made. Nesting is limited, too: composing it recurses in C.
@@ -17,6 +17,7 @@ from ragscore.io.files import LIFT, has_limits
 from ragscore.io.source import DEEPEST, Problems, Row, YamlDate, YamlFloat, YamlInt
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C one is six times faster
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 FREE_VALUES, VALUES_PER_BYTE = 100_000, 4
 """How many values aliases may make of a file: lists of documents that many queries share fit in."""
 LONGEST_NUMBER = 2000
@@ -150,6 +151,64 @@ _Spelled.add_constructor(f"{_PREFIX}int", _number)
 _Spelled.add_constructor(f"{_PREFIX}float", _number)
 _Spelled.add_constructor(f"{_PREFIX}timestamp", lambda loader, node: YamlDate(node.value))
 _Spelled.add_multi_constructor("", lambda loader, tag, node: loader.construct_scalar(node))
+
+
+class _Entry(dict[str, Any]):
+    """A query's mapping, which gets lines of its own however short it is."""
+
+
+class _Dumper(_DUMPER):  # type: ignore[misc, valid-type]
+    """Writes one query per block, without folded lines or anchors, so that a diff stays small.
+
+    Numbers and dates that were read from YAML keep their spelling.
+    """
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+_Dumper.add_representer(
+    _Entry, lambda dumper, row: dumper.represent_mapping(f"{_PREFIX}map", row.items(), False)
+)
+_Dumper.add_representer(
+    YamlInt, lambda dumper, number: dumper.represent_scalar(f"{_PREFIX}int", number.text)
+)
+_Dumper.add_representer(
+    YamlFloat, lambda dumper, number: dumper.represent_scalar(f"{_PREFIX}float", number.text)
+)
+_Dumper.add_representer(
+    YamlDate, lambda dumper, date: dumper.represent_scalar(f"{_PREFIX}timestamp", str(date))
+)
+
+
+def yaml_text(rows: list[dict[str, Any]]) -> str:
+    """Return rows as a YAML list with short values on one line."""
+    return _dump([_Entry(row) for row in rows], flow=None)
+
+
+def flow_text(value: Any) -> str:
+    """Return a value as YAML on one line, in braces and brackets."""
+    return _dump([value], flow=True).strip()[1:-1]
+
+
+def _dump(value: Any, flow: bool | None) -> str:
+    try:
+        return str(
+            yaml.dump(
+                value,
+                Dumper=_Dumper,
+                sort_keys=False,
+                allow_unicode=True,
+                width=2**31 - 1,
+                default_flow_style=flow,
+            )
+        )
+    except yaml.representer.RepresenterError as error:
+        raise DataError(
+            f"YAML has no place for {error.args[-1]!r}",
+            field="queries.x_",
+            allowed="text, numbers, true or false",
+        ) from error
 
 
 @contextmanager

@@ -146,8 +146,9 @@ def failures(
         Not that object; no such run; several pairs and none named.
     """
     check_type(found, Failures, "found", "what ev.failures returns")
-    counts, pair = found.transitions(baseline, candidate), found._pair(baseline, candidate)
-    return _moves("Failure causes", counts, turns(counts), *pair, ax)
+    counts = found.transitions(baseline, candidate)
+    first, second = found._pair(baseline, candidate)
+    return _moves("Failure causes", counts, turns(counts), first, second, ax)
 
 
 def _moves(

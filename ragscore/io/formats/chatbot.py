@@ -78,6 +78,7 @@ CHUNK: Fields = {
     "text": ("text", "text"),
 }
 JUDGMENT: Fields = {"score": ("value", "number"), "reasoning": ("reason", "text")}
+COST: Fields = {"judge_tokens": ("tokens", "whole"), "judge_cost_usd": ("cost_usd", "number")}
 
 # A judge's object in a row -> its criterion, which is the metric's name.
 JUDGES = {"groundedness": "judge_groundedness", "correctness": "judge_correctness"}
@@ -237,7 +238,7 @@ def _columns(case: Level) -> Frames:
     citations = {"position": pa.array(places(row))} | cited.columns(REFERENCE)
     cited.extras(citations)
     frames.append(("citations", row, citations))
-    for name in ("latency", "abstention", "retrieval_metrics"):
+    for name in ("latency", "abstention", "retrieval_metrics", "cost"):
         case.inner(name)
         case.refuse(name, "an object or null")
     case.extras(responses)
@@ -245,8 +246,12 @@ def _columns(case: Level) -> Frames:
 
 
 def _judgments(case: Level) -> Frames:
-    """Return what judges say: a row for the score of each, and one for each claim."""
+    """Return what judges say: a row for the score of each, and one for each claim.
+
+    What judging has cost stands beside the first score.
+    """
     frames: Frames = []
+    cost, is_open = case.inner("cost"), np.ones(len(case), bool)
     for name, criterion in JUDGES.items():
         judge = case.inner(name)
         case.refuse(name, "an object or null")
@@ -254,6 +259,11 @@ def _judgments(case: Level) -> Frames:
         found = judge.columns(JUDGMENT)
         judge.extras(found)
         is_judged = np.any([np.zeros(len(case), bool), *map(is_stated, found.values())], axis=0)
+        found |= {
+            column: cost.take(place, type, is_judged & is_open)
+            for place, (column, type) in COST.items()
+        }
+        is_open &= ~is_judged
         found |= {"criterion": pa.repeat(criterion, len(case)), "item": pa.repeat("", len(case))}
         of = np.flatnonzero(is_judged)
         frames.append(("judgments", of, {n: one.take(pa.array(of)) for n, one in found.items()}))
@@ -338,6 +348,7 @@ def _cut(hits: pd.DataFrame, text: int | None, folder: Path) -> pd.DataFrame:
 def _written_cases(responses: pd.DataFrame, hits: pd.DataFrame, results: Results) -> list[Record]:
     """Return the rows of `results.jsonl`."""
     ids, judgments = responses["query_id"], rows_of(results, "judgments")
+    spent = judgments.reindex(columns=["query_id", "tokens", "cost_usd"]).groupby("query_id").last()
     reported = rows_of(results, "reported")
     phases = [name for name in map(str, responses) if name.startswith("latency_")]
     names = {f"latency.{name.removeprefix('latency_')}": (name, "number") for name in phases}
@@ -351,6 +362,8 @@ def _written_cases(responses: pd.DataFrame, hits: pd.DataFrame, results: Results
     for name, criterion in JUDGES.items():
         judges = _judges(judgments[judgments["criterion"] == criterion])
         columns[f"x_{name}"] = [judges.get(one) for one in ids]
+    for name, (column, _) in COST.items():
+        columns[f"x_cost.{name}"] = plain_values_of(spent[column].reindex(ids))
     for metric, rows in reported[reported["query_id"] != RUN_LEVEL].groupby("metric", sort=False):
         values = plain_values_of(rows.set_index("query_id")["value"].reindex(ids))
         if metric in FLAGS:

@@ -174,8 +174,7 @@ def test_a_run_folder_loads_into_frames(run_folder):
 
 
 def test_judges_scores_and_claims_are_judgments(run_folder):
-    found = rs.load_results(run_folder)
-    judged = found.judgments
+    judged = rs.load_results(run_folder).judgments
     first = judged[judged["query_id"] == "test_001"]
     rows = first[["criterion", "item", "value", "verdict"]].fillna("-").values.tolist()
     assert rows == [
@@ -186,7 +185,7 @@ def test_judges_scores_and_claims_are_judgments(run_folder):
         ["judge_correctness", "", 3.5, "-"],
     ]
     assert first["item_text"].iloc[3] == "it beeps"
-    assert found.responses["x_cost.judge_tokens"].tolist()[0] == 120  # the cost of both judges
+    assert first["tokens"].fillna(0).tolist() == [120, 0, 0, 0, 0]  # the cost of both judges
     assert judged[["judge", "temperature"]].drop_duplicates().values.tolist() == [["judge-1", 0]]
 
 
