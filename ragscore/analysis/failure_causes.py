@@ -88,19 +88,23 @@ class Failures(FramesResult):
         DataError
             No such run; several pairs and none named.
         """
-        pair = self._pair(baseline, candidate)
-        rows = self.per_query[self.per_query["run_id"].isin(pair)]
-        causes = rows.pivot(index="query_id", columns="run_id", values="cause")[pair]
-        causes = causes.reindex(rows["query_id"].unique()).fillna("missing")
-        return causes.set_axis(["baseline", "candidate"], axis=1).reset_index()
+        first, second = self._pair(baseline, candidate)
+        rows = self.per_query[self.per_query["run_id"].isin([first, second])]
+        causes = rows.pivot(index="query_id", columns="run_id", values="cause")[[first, second]]
+        return (
+            causes.reindex(rows["query_id"].unique())
+            .fillna("missing")
+            .set_axis(["baseline", "candidate"], axis=1)
+            .reset_index()
+        )
 
-    def _pair(self, baseline: str | None, candidate: str | None) -> list[str]:
+    def _pair(self, baseline: str | None, candidate: str | None) -> tuple[str, str]:
         """Return two runs, by default the only two."""
         known = [str(run_id) for run_id in self.per_query["run_id"].unique()]
         if baseline is None and candidate is None and len(known) == 2:
-            return known
+            return known[0], known[1]
         check_known((baseline, candidate), known, "run", "run", "there are")
-        return [str(baseline), str(candidate)]
+        return str(baseline), str(candidate)
 
     def transitions(
         self, baseline: str | None = None, candidate: str | None = None

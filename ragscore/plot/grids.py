@@ -146,9 +146,8 @@ def failures(
         Not that object; no such run; several pairs and none named.
     """
     check_type(found, Failures, "found", "what ev.failures returns")
-    counts = found.transitions(baseline, candidate)
-    first, second = found._pair(baseline, candidate)
-    return _moves("Failure causes", counts, turns(counts), first, second, ax)
+    counts, pair = found.transitions(baseline, candidate), found._pair(baseline, candidate)
+    return _moves("Failure causes", counts, turns(counts), *pair, ax)
 
 
 def _moves(
