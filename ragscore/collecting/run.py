@@ -228,8 +228,8 @@ def as_system(given: Given, name: str | None = None) -> System:
         No accepted form, a mapping with an unknown field, an environment variable that a header
         names but that is not set, or httpx is missing.
     """
-    if callable(given):
-        return function_system(given, name)
+    if isinstance(given, System) or callable(given):  # made by hand, as the demo's
+        return given if isinstance(given, System) else function_system(given, name)
     if isinstance(given, list) and given and all(isinstance(part, str) for part in given):
         return command_system(given, name)
     if isinstance(given, dict):
