@@ -67,14 +67,15 @@ class Disk:
         try:
             with os.scandir(self.root / folder) as found:
                 entries = list(found)
-            if not folder:
-                below = sorted(one.name for one in entries if one.is_dir() and one.name[0] != ".")
-                return {
-                    f"{one}/{name}": at for one in below for name, at in self.files(one).items()
-                }
-            stats = {one.name: one.stat(follow_symlinks=False) for one in entries}
         except FileNotFoundError:
             return {}
+        if not folder:
+            below = sorted(one.name for one in entries if one.is_dir() and one.name[0] != ".")
+            return {f"{one}/{name}": at for one in below for name, at in self.files(one).items()}
+        try:
+            stats = {one.name: one.stat(follow_symlinks=False) for one in entries}
+        except FileNotFoundError:  # a writer swept it meanwhile, and may have put another one there
+            return self.files(folder)
         return {
             name: Stamp(f"{one.st_size} {one.st_mtime_ns} {one.st_ino}", one.st_mtime)
             for name, one in stats.items()

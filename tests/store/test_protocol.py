@@ -3,8 +3,9 @@
 import json
 import os
 import shutil
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -79,6 +80,24 @@ def test_a_change_of_a_run_that_somebody_else_changed_is_refused(
         "hits", "responses"
     }  # fmt: skip
     assert len(store.load().responses) == 3
+
+
+def test_a_file_that_a_writer_sweeps_while_the_store_is_listed_hides_no_run(
+    pair, tmp_path, monkeypatch, store
+):
+    store.save(pair[0])
+    scandir, left = os.scandir, store.path("a") / "left"
+    left.touch()
+
+    def overtaken(folder):
+        with scandir(folder) as found:
+            entries = list(found)
+        if left in map(Path, entries):
+            left.unlink()
+        return nullcontext(entries)
+
+    monkeypatch.setattr(os, "scandir", overtaken)
+    assert set(rs.RunStore(tmp_path).runs()["run_id"]) == {"a", "b"}
 
 
 def test_where_hard_links_are_missing_a_run_is_saved_and_one_of_two_writers_is_told(
