@@ -24,7 +24,7 @@ FOLDERS = {
     "stats": ("frames", 747),
     "io": ("frames", 5399),
     "scoring": ("frames stats io", 3020),
-    "store": ("frames io scoring", 1189),
+    "store": ("frames io scoring", 1191),
     "analysis": ("frames stats io scoring store", 3722),
     "golden": ("frames stats io scoring analysis", 903),
     "plot": ("frames stats scoring analysis", 632),
@@ -43,7 +43,7 @@ FOLDERS = {
 REACHED = {
     "modules": 178,
     "public names": 220,
-    "statements of tests": 17156,
+    "statements of tests": 17169,
     "words written by hand in notebooks": 28849,
     "lines of README": 120,
     "names of the face of scoring": 81,
