@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from glob import glob, has_magic
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -186,8 +185,8 @@ def _warn_of_expectations(golden: Golden, name: str) -> None:
             f"{name}: {plural(n_answerable, 'query')} to be answered, and nothing says what answers"
             f" them: only refusals are judged{unread}"
         )
-    stated = targets["target_id"], queries.get("reference_answer", targets["target_id"])
-    if words := NOTHING & {*chain.from_iterable(one.unique() for one in stated)}:
+    stated = pd.concat([targets["target_id"], queries.get("reference_answer", pd.Series())])
+    if words := {*stated[stated.isin(NOTHING)]}:
         warn(
             f"{name}: {name_list(map(repr, sorted(words)))} among the expected ids and"
             " answers; if it says that there is none, make it null"
