@@ -44,7 +44,7 @@ REACHED = {
     "modules": 178,
     "public names": 220,
     "statements of tests": 17169,
-    "words written by hand in notebooks": 28839,
+    "words written by hand in notebooks": 28833,
     "lines of README": 120,
     "names of the face of scoring": 81,
 }
