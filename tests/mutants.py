@@ -110,11 +110,15 @@ def chosen(n: int, seed: int) -> list[Mutant]:
 
 
 def hit(number: int, seen: set[tuple[int, str]] = set()) -> None:  # noqa: B006
-    """Note the file of the test that runs, or of none: what is called at the place of a fault."""
-    test = os.environ.get("PYTEST_CURRENT_TEST", "").split("::")[0]
+    """Note the file of the test that runs, or of none: what is called at the place of a fault.
+
+    Of the process's own variables: a test may put another `os.environ` in place.
+    """
+    test = os.environb.get(b"PYTEST_CURRENT_TEST", b"").decode().split("::")[0]
     if (number, test) not in seen:
         seen.add((number, test))
-        with Path(os.environ["RAGSCORE_REACHED"]).open("a", encoding="utf-8") as file:
+        notes = Path(os.environb[b"RAGSCORE_REACHED"].decode())
+        with notes.open("a", encoding="utf-8") as file:
             file.write(f"{number} {test}\n")
 
 
