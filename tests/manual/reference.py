@@ -575,7 +575,7 @@ def formats(side: str) -> str:
         options = ", ".join(f"`{option}=`" for option in one.options)
         what += f"; options {options}" if options else ""
         rows.append([f"`{one.name}`", what, told_by, written])
-    return table(["`format=`", "what it is", "told by", "written"], rows)
+    return table(["`format=`", "what it is", "recognized by", "written"], rows)
 
 
 def tools() -> str:
