@@ -85,8 +85,8 @@ def evaluate(
 ) -> Evaluation:
     """Score runs against a golden set, and keep all three together.
 
-    Without a golden set, the scores that another tool stored are the metrics, and labels that stand
-    beside them in their file count. Runs are then paired by the ids of their queries.
+    Without a golden set, the scores that another tool stored are the metrics, and labels beside
+    them in their file count. Runs are then paired by the ids of their queries.
 
     Runs without rows, of which a folder holds aggregates alone, are left out: a `RunStore` keeps
     them, and shows them in its trends.
@@ -100,7 +100,7 @@ def evaluate(
         Labels, or one; by default about 15, by what the data supports, "all" for every metric of
         `rs.metrics()` that is marked so. Without a golden set: all that have a value. Others are
         scored when they are asked for, stored ones by their names. Metrics of your own are
-        what `rs.metric` returns; "default" in a list stands for the default ones.
+        what `rs.metric` returns; "default" in a list means the default ones.
     rule
         A matching rule of your own instead of the level's; see `rs.score`.
     profile
@@ -127,7 +127,7 @@ def evaluate(
     Warns
     -----
     UserWarning
-        Runs without rows; without a golden set, one id that stands for different inputs.
+        Runs without rows; without a golden set, one id for different inputs.
 
     Examples
     --------
@@ -352,7 +352,7 @@ class Evaluation(EvaluationVerbs, Display):
     def _level_of_all(
         self, metrics: Sequence[str], baseline: str | None, cluster: str | None = "group"
     ) -> float:
-        """Return the level of each interval of these metrics, at which those of all pairs hold."""
+        """Return the level of each interval of these metrics at which all pairs' hold together."""
         from ragscore.analysis.comparison.align import align
         from ragscore.analysis.leaderboard import level_of_all
 
@@ -386,7 +386,7 @@ class Evaluation(EvaluationVerbs, Display):
 
     @cached_property
     def results(self) -> Results:
-        """The results behind the scores; of averaged repeats those of the first."""
+        """The results behind the scores; of averaged repeats, the first one's."""
         held: Results = self._source if isinstance(self._source, Results) else self._source()
         return held
 
@@ -418,7 +418,7 @@ class Evaluation(EvaluationVerbs, Display):
         runs: list[str] | str | None = None,
         queries: Any = None,
     ) -> Evaluation:
-        """Return the evaluation of some runs, or of some queries; nothing is scored anew.
+        """Return the evaluation of some runs, or of some queries; nothing is scored again.
 
         Parameters
         ----------
@@ -553,18 +553,18 @@ class Evaluation(EvaluationVerbs, Display):
             Labels, or one; by default all that were scored; "all": those and all others. True and
             false count as 1 and 0.
         by
-            A column of `golden.queries`, a kind of tag, or "mode", that of each run's response; or
+            A column of `golden.queries`, a kind of tag, or "mode", as each response states it; or
             several. A query with several tags counts in each slice, one without in `(none)`.
         cluster
             The column of `golden.queries` whose equal values make queries depend on each other
             (paraphrases, a source, a conversation). Intervals and tests allow for it. None: every
-            query stands alone.
+            query is independent.
 
         Returns
         -------
         One row per run, slice and metric: `mean`; `low`, `high`, its 95 % interval (Wilson for 0/1
         metrics, Wilson's form with the effective n for bounded ones, else t, or a bootstrap-t where
-        values are skewed; NaN where equal values tell nothing); `n`, the queries in the mean;
+        values are skewed; NaN where equal values show no spread); `n`, the queries in the mean;
         `n_expected`, those the metric was expected for; `n_failed`, `n_missing` queries of the
         slice; `sum`, `std` (sample), `min`, `p50`, `p95`, `max`. Times and costs have
         order-statistic intervals `p50_low`, `p50_high`, `p95_low`, `p95_high`, NaN where n is too
@@ -632,7 +632,7 @@ class Evaluation(EvaluationVerbs, Display):
         )  # fmt: skip
 
     def explain(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
-        """Tell for every query why it counts in a metric's mean, or why it doesn't.
+        """Explain for every query why it counts in a metric's mean, or why it doesn't.
 
         Parameters
         ----------
@@ -686,8 +686,8 @@ class Evaluation(EvaluationVerbs, Display):
     def query(self, query_id: str, runs: list[str] | None = None) -> QueryView:
         """Show one query: what was expected, and each run's hits and answer side by side.
 
-        What each call asked, found first and repeated, and earlier turns of a conversation, stand
-        above.
+        What each call asked, found first and repeated, and earlier turns of a conversation, come
+        first.
 
         Parameters
         ----------
@@ -830,7 +830,7 @@ class Evaluation(EvaluationVerbs, Display):
         metrics
             Labels, or one: all of them are asked about. By default the primary metrics.
         baseline
-            The run that the others are compared with; by default that of the evaluation, if any.
+            The run that the others are compared with; by default the evaluation's, if any.
         runs
             Run ids or systems; by default all.
         cluster
@@ -1025,8 +1025,8 @@ class Evaluation(EvaluationVerbs, Display):
             By default 1 where higher is better and 0 where lower is; metrics of time and cost need
             one.
         runs
-            Run ids that are repeats of one system. By default runs of the same `system`, told apart
-            by `repeat`; a frame with these two columns and run_id says so itself.
+            Run ids that are repeats of one system. By default runs of the same `system` with
+            different `repeat`; a frame with these two columns and run_id says so itself.
 
         Returns
         -------
@@ -1104,7 +1104,7 @@ class Evaluation(EvaluationVerbs, Display):
         golden = self.golden
         sizes = self.scores.groupby(["run_id", "state"], observed=True).size()
         counted = sorted((*map(str, key), n) for key, n in zip(sizes.index, sizes, strict=True))
-        told = {
+        by_state = {
             text: [f"{run} {n}" for run, own, n in counted if own == state]
             for state, text in (_STATES | {"missing": _MISSING[self._policies.missing]}).items()
         }
@@ -1116,7 +1116,7 @@ class Evaluation(EvaluationVerbs, Display):
             self._matched(),
             clusters_text(golden, pd.Index(golden.queries["query_id"]), "group"),
             *(self._of_systems._asked_again()),
-            *(f"{text}: {', '.join(of[:SHOWN_RUNS])}." for text, of in told.items() if of),
+            *(f"{text}: {', '.join(of[:SHOWN_RUNS])}." for text, of in by_state.items() if of),
             unstated_text(held) if held is not None and {*REFUSALS} & {*self.scores} else "",
             f"No row of {name_list(bare)} has any hit: ranking metrics are 0. Where a system"
             " records no hits, ask for other metrics." if bare else "",
@@ -1196,7 +1196,7 @@ class Evaluation(EvaluationVerbs, Display):
         return metric if metric in self.scores else self._declared.parse(metric).text
 
 
-# State of rows -> what is said of their number; of missing ones by the policy.
+# State of rows -> how their number is described; for missing ones by the policy.
 _STATES = {
     "missing": "",
     "failed": "Failed queries, scored on the hits they have",

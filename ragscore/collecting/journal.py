@@ -50,14 +50,14 @@ class Journal:
         DataError
             The disk is full or the like.
         """
-        with _told(self.file, len(self.done)):
+        with _named_error(self.file, len(self.done)):
             row = [record["query_id"], json_line(record)]
             self.rows.execute("insert into lines values (?, ?)", row)
         self.done[record["query_id"]] = record
 
 
 @contextmanager
-def _told(file: Path, n_answers: int = 0) -> Iterator[None]:
+def _named_error(file: Path, n_answers: int = 0) -> Iterator[None]:
     """Turn an error of the journal into a `DataError` that says what is kept."""
     try:
         yield
@@ -86,11 +86,11 @@ def open_journal(folder: Path, header: dict[str, Any], fresh: bool = False) -> I
         written to, or it holds a finished run.
     """
     file = folder / JOURNAL_NAME
-    with _told(file):
+    with _named_error(file):
         folder.mkdir(parents=True, exist_ok=True)
         rows = sqlite3.connect(file, timeout=0, isolation_level=None, check_same_thread=False)
     with closing(rows):
-        with _told(file):
+        with _named_error(file):
             rows.execute("pragma locking_mode = exclusive")  # until it is closed
             rows.execute("begin exclusive")
             rows.execute("create table if not exists lines (query_id text primary key, line text)")

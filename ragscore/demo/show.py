@@ -1,6 +1,6 @@
 """`ragscore demo`: score four runs, compare two of them, and write a page about these two.
 
-In: runs and golden queries, those of `data/demo` or others that `ragscore demo --build` has made.
+In: runs and golden queries, from `data/demo` or made by `ragscore demo --build`.
 Out: text of at most 80 columns, the numbers first, then `report.html`.
 """
 

@@ -3,7 +3,7 @@
 For `scoring/`, `store/` and `io/`, where millions of hits meet a few thousand targets; elsewhere
 plain pandas is fast enough. Three ideas make it fast. Texts are looked up among the few values that
 matter, never encoded as a whole. Long columns are worked on in blocks that stay in the processor's
-cache. Pairs of code and text are told apart by fingerprints of the texts, which are
+cache. Pairs of code and text are compared by fingerprints of the texts, which are
 read only where fingerprints agree.
 """
 
@@ -73,7 +73,7 @@ def are_equal(
 
 
 def _runs(texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Codes]:
-    """Return the texts that differ from the one before, and how often each stands in a row.
+    """Return the texts that differ from the one before, and how often each is repeated.
 
     A run's hits lie query by query, so that one lookup serves all hits of a query.
     """
@@ -138,7 +138,7 @@ def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> Codes:
 def has_pair(
     frame: pd.DataFrame, pairs: pd.DataFrame, columns: tuple[str, str]
 ) -> npt.NDArray[np.bool_]:
-    """Flag rows whose pair of texts is one of those of `pairs`."""
+    """Flag rows whose pair of texts is among `pairs`."""
     first, second = (pd.Index(pairs[name].astype("str").unique()) for name in columns)
     here, wanted = (pair_codes(rows, columns, first, second) for rows in (frame, pairs))
     return np.isin(here, wanted) & (here >= 0)

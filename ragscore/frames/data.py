@@ -61,9 +61,9 @@ def _refuse_repeats(frame: pd.DataFrame, key: list[str], name: str, numbers: Any
 
 
 def _mapping_text(mapping: pd.DataFrame) -> str:
-    """Return which column was taken for which role; empty text if there is none to tell."""
-    told = ", ".join(mapping["role"] + " = " + mapping["column"])
-    return told and f"; taken from the columns {told}"
+    """Return which column was taken for which role; empty text if none was."""
+    taken = ", ".join(mapping["role"] + " = " + mapping["column"])
+    return taken and f"; taken from the columns {taken}"
 
 
 @dataclass(eq=False)
@@ -289,8 +289,8 @@ class Results(ResultsVerbs):
     ) -> "Results":
         """Return only these runs (or this one), in this order.
 
-        With `query_ids`, return only the rows of those queries (or this one); `runs` still tells of
-        the whole runs.
+        With `query_ids`, return only the rows of those queries (or this one); `runs` still
+        describes the whole runs.
         """
         names = list(dict.fromkeys(run_names(self.runs, run_ids)))
         results, frames = replace(self), dict[str, Any]()
@@ -298,7 +298,7 @@ class Results(ResultsVerbs):
             query_ids = names_of(query_ids, "query_ids", "query ids")
         for name, frame in results._of_runs().items():
             keep = frame["run_id"].isin(names)
-            if name in ("chunks", "documents", "problems"):  # those of no run, too
+            if name in ("chunks", "documents", "problems"):  # rows of no run, too
                 keep |= frame["run_id"].isna()
             if query_ids is not None and "query_id" in frame:
                 keep &= frame["query_id"].isin(query_ids)

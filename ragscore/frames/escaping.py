@@ -72,6 +72,6 @@ def markdown_code(text: str) -> Markdown:
 def json_text(content: Any, **options: Any) -> str:
     """Return content as strict JSON that any file, terminal or script can hold.
 
-    NaN is refused. Characters that are no text stand as escapes, which reload into the same.
+    NaN is refused. Characters that are no text become escapes, which reload into the same.
     """
     return visible(json.dumps(content, ensure_ascii=False, allow_nan=False, **options))

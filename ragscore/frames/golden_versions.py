@@ -37,7 +37,7 @@ def golden_hash(golden: Any) -> str:
 def _content(golden: Any) -> dict[str, pd.DataFrame]:
     """Return what a set is known by: texts, labels, targets, checks.
 
-    Neither locators that `resolve_spans` added nor what results may tell count.
+    Locators that `resolve_spans` added don't count, nor does what results may add.
     """
     targets, is_chunk = golden.targets, golden.targets["level"] == "chunk"
     resolved = [name for name in _RESOLVED if name in targets and is_chunk.any()]

@@ -38,7 +38,7 @@ class Kind:
 
     `open_prefixes` names families of columns that users bring along (`x_reviewer`,
     `latency_rerank_ms`); `lowest` is the smallest value that a column may hold, `choices` are all
-    that it may hold. `made` tells how a required column is made of the others where it is absent.
+    that it may hold. `made` makes a required column of the others where it is absent.
     `infinite` are the columns of numbers that may be infinite; all other numbers are finite.
     """
 

@@ -48,8 +48,8 @@ def rank_hits(hits: pd.DataFrame, ties: str = "file") -> pd.DataFrame:
     Warns
     -----
     UserWarning
-        Stored ranks start at 0 in some lists: those of these lists are moved up by one. Stored
-        ranks leave numbers out: they stay as they are.
+        Stored ranks start at 0 in some lists: all ranks of these lists are moved up by one.
+        Stored ranks leave numbers out: they stay as they are.
     """
     check_choice(ties, TIES, "ties")
     ranks = TIES[ties][0](hits) if len(hits) else np.zeros(0)
@@ -59,7 +59,7 @@ def rank_hits(hits: pd.DataFrame, ties: str = "file") -> pd.DataFrame:
 def collapse_hits(hits: pd.DataFrame) -> pd.DataFrame:
     """Return only the first hit of each document in each run and query, ranks closed up.
 
-    The passage with the best rank stands for its document. Hits without a doc_id are kept, since
+    The passage with the best rank represents its document. Hits without a doc_id are kept, since
     they may belong to any document.
 
     Returns
@@ -185,12 +185,12 @@ def places(cell: Codes, order: Codes) -> Codes:
 
 
 def _cells(hits: pd.DataFrame) -> Codes:
-    """Return one number per row that tells its run and query (its cell)."""
+    """Return the number of each row's run and query (its cell)."""
     run, query = (pd.factorize(hits[name])[0].astype(np.int64) for name in CELL)
     return run * (query.max(initial=0) + 1) + query
 
 
-# The values of the policy `ties`, the default first: what ranks the hits, and what it goes by.
+# The values of the policy `ties`, the default first: what ranks the hits, and by what.
 TIES: dict[str, tuple[Callable[[pd.DataFrame], Codes], str]] = {
     "file": (_file_ranks, "as the file says (default)"),
     "trec": (partial(_trec_ranks, dtype="float32"), "by score as trec_eval ranks"),

@@ -24,7 +24,7 @@ class Field:
     column, type
         Its column, and what its values are (see `DTYPES`).
     at
-        Where it stands in its object of our file, such as `answer.usage.prompt_tokens`; None: not
+        Where it is in its object of our file, such as `answer.usage.prompt_tokens`; None: not
         there, or taken by a rule of its own.
     names
         What foreign columns with it are called, the surest first.

@@ -63,8 +63,8 @@ _WORD = re.compile(
 class Table:
     """One table for people, made of a frame without its index.
 
-    A value with `low` and `high` behind it is one column, as precise as its interval. Numbers stand
-    right. Missing values are `—`, and nothing is `-0.00`.
+    A value with `low` and `high` behind it is one column, as precise as its interval. Numbers are
+    right-aligned. Missing values are `—`, and nothing is `-0.00`.
 
     A terminal shows the first columns that fit 100 characters, cuts long texts, and names the other
     columns. HTML and Markdown have every column.
@@ -74,7 +74,7 @@ class Table:
     frame
         Values, or texts that are shown as they are.
     heading
-        What stands above the table.
+        What is printed above the table.
     verdicts
         The columns whose words get a sign and a tint (`SIGNS`): better, worse, win, loss, pass, …
         alone, after a number, or before a remark in brackets.
@@ -349,7 +349,7 @@ def _decimals_of_size(value: float) -> int:
 def decimals_within(low: float, high: float, least: int = 2) -> int:
     """Return the decimals of a value by its 95 % interval, and so many that a bound isn't 0.
 
-    An interval that leaves out 0 is shown as one that does: words that go by it stand beside it.
+    An interval that leaves out 0 is shown as one that does: its verdict is printed beside it.
     """
     error = (high - low) / 4  # .04 is worth 2 decimals, .004 3
     places = max(min(-math.floor(math.log10(error)), 4) if error > 0 else 3, least)
@@ -368,7 +368,7 @@ def shown_intervals(rows: pd.DataFrame, signed: bool = False) -> list[str]:
     """Return each row of value, low and high as text, `.85 [.79, .91]`.
 
     It is as precise as its interval is worth: shares have two decimals at least, numbers below 10
-    one. A value without an interval stands alone.
+    one. A value without an interval is printed alone.
     """
     texts = []
     for value, low, high in rows.to_numpy("float64", na_value=np.nan):
@@ -396,7 +396,7 @@ def shown_n(n: int, n_expected: int, other: int | None = None) -> str:
 
 
 def dump(report: Any, **more: Any) -> str:
-    """Return a report as JSON: its fields, and those of `more` beside or instead of them.
+    """Return a report as JSON: its fields, and the fields of `more` beside or instead of them.
 
     A field's leading `_` is left out. Frames become rows, with their dtypes under the key `dtypes`:
     they restore NaN, NA and the columns of an empty frame. NaN becomes null.
@@ -410,7 +410,7 @@ def reload(report: type[Any], text: str, allowed: str = ALLOWED) -> Any:
     Raises
     ------
     DataError
-        No JSON, or not that of such a report.
+        No JSON, or none of such a report.
     """
     values: dict[str, Any] = {}
     try:
@@ -457,7 +457,7 @@ def _plain(value: Any, **more: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-# Colours are those of the page: JupyterLab's and VS Code's variables, else the browser's own.
+# Colours come from the page: JupyterLab's and VS Code's variables, else the browser's own.
 # JupyterLab lays tables out with equal columns unless they say otherwise.
 STYLE = """
 .rs-display { max-width: 100%; overflow-wrap: anywhere } .rs-display p, .rs-display details { margin: .4em 0 } .rs-note { font-size: .92em; opacity: .8 }

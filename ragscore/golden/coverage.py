@@ -40,8 +40,8 @@ class Coverage(FramesResult):
     ids
         One row per run and match level at which the golden set expects ids: `run_id`, `level`;
         `n_hits`; `n_with_id`, hits with an id of that level; `n_ids`, how many distinct ids these
-        have; `n_expected_ids`, distinct ids that the golden set expects; `n_joined_ids`, those of
-        them that the run ever returned, for whatever query; `n_joined_hits`, hits whose own query
+        have; `n_expected_ids`, distinct ids that the golden set expects; `n_joined_ids`, how many
+        of them the run ever returned, for whatever query; `n_joined_hits`, hits whose own query
         expects their id. Counts are 0 or more; a level with 0 joined ids scores 0.
     issues
         The queries behind the counts, one row per finding: run_id, query_id and `issue`: missing,

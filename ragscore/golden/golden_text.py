@@ -1,7 +1,7 @@
 """A golden file's text with some fields of some rows changed, and its writing to disk.
 
-The text of a changed field is written anew, of a row in braces or a JSON line that of the row:
-comments, order and spelling of everything else stay.
+A changed field is rewritten; in braces or a JSON line, its whole row. Comments, order and spelling
+of everything else stay.
 """
 
 import json

@@ -73,7 +73,7 @@ def health(
 ) -> GoldenHealth:
     """Measure how well the golden set tells runs apart, and find its gaps.
 
-    The more different runs there are, the more it tells; a single run can't show which queries
+    The more different runs there are, the more it finds; a single run can't show which queries
     discriminate.
 
     Parameters
@@ -111,7 +111,7 @@ def health(
         )  # fmt: skip
     by_query = scores.reset_index().pivot(index="query_id", columns="run_id", values=name)
     values = by_query.reindex(pd.Index(golden.queries["query_id"])).astype("float64")
-    # sums, and the numbers of groups, in the order of ids: that of the rows doesn't matter
+    # sums, and the numbers of groups, in the order of ids: the order of rows doesn't matter
     needed = _needed(values.sort_index(), golden, described, differences)
     return GoldenHealth(name, _queries(values), _unreturned(ev.results, golden), needed)
 

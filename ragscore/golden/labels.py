@@ -38,7 +38,7 @@ def add_labels(
 ) -> list[str]:
     """Write the changes of a label sheet into a golden file; return the ids of changed queries.
 
-    Only fields whose labels changed are written anew: comments, order and spelling of everything
+    Only fields whose labels changed are rewritten: comments, order and spelling of everything
     else stay, and so do labels that others gave meanwhile. A copy of the file as it was is kept
     (.bak).
 
@@ -110,8 +110,8 @@ def _labelled(golden: Golden, sheet: Any) -> tuple[list[Values], Golden]:
         ("answerable", due["restate"], "false only where no grade is above 0"),
     ):
         for row in due.index[is_due & due[name].ne(said[name])]:
-            told = f"{due[name][row]!r} of {due['query_id'][row]} would be {said[name][row]!r}"
-            raise DataError(told, field=f"sheet.{name}", allowed=allowed)
+            text = f"{due[name][row]!r} of {due['query_id'][row]} would be {said[name][row]!r}"
+            raise DataError(text, field=f"sheet.{name}", allowed=allowed)
     return rows, found
 
 
@@ -219,8 +219,8 @@ def _answerable(golden: Golden, due: pd.DataFrame, targets: pd.DataFrame) -> pd.
     answerable = queries["answerable"].mask(
         is_due & ~expects & queries["answerable"].eq(True).fillna(False)
     )
-    told = ids.map(stated.map({"true": True, "false": False})).astype("boolean")
-    answerable = told.where(ids.isin(stated.index), answerable)
+    given = ids.map(stated.map({"true": True, "false": False})).astype("boolean")
+    answerable = given.where(ids.isin(stated.index), answerable)
     return answerable.mask(is_due & ids.isin(targets.loc[targets["grade"] > 0, "query_id"]), True)
 
 

@@ -116,8 +116,8 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
 def error_html(error: Exception) -> str:
     """Return why a label was not written, as HTML."""
-    told = f"<b>Not written.</b> {html_text(str(error))}"
-    return f'<div role="alert" style="color:#b00020">{told}</div>'
+    reason = f"<b>Not written.</b> {html_text(str(error))}"
+    return f'<div role="alert" style="color:#b00020">{reason}</div>'
 
 
 def query_html(part: pd.DataFrame) -> str:

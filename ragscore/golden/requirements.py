@@ -76,7 +76,7 @@ def supported_metrics(
 
 
 def read_source(source: Any, options: dict[str, Any]) -> tuple[list[Golden | Results], list[str]]:
-    """Return the golden set, the results or both that a source holds, and what is said of it.
+    """Return the golden set, the results or both that a source holds, and notes on it.
 
     Raises
     ------
@@ -85,20 +85,20 @@ def read_source(source: Any, options: dict[str, Any]) -> tuple[list[Golden | Res
     """
     if isinstance(source, (Golden, Results)):
         return [source], []
-    found, told, errors = list[Golden | Results](), list[str](), list[DataError]()
+    found, notes, errors = list[Golden | Results](), list[str](), list[DataError]()
     for load in cast("tuple[Any, ...]", (load_golden, load_results)):
         with unsaid() as said:
             try:
                 one = load(source, **options)
                 if not len(one.queries if isinstance(one, Golden) else one.responses):
-                    load(source, **options | {"strict": True})  # tells why nothing is left
+                    load(source, **options | {"strict": True})  # raises why nothing is left
                 found.append(one)
-                told.append(f"{source}: {one!r}")
+                notes.append(f"{source}: {one!r}")
             except DataError as error:
                 errors.append(error)
-        told += said
+        notes += said
     if found:
-        return found, told + [f"not read: {error}" for error in errors if error.columns]
+        return found, notes + [f"not read: {error}" for error in errors if error.columns]
     as_golden, as_results = errors
     asked = [one for one in errors if one.field == "columns"]
     if len(asked) == 1:

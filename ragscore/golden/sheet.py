@@ -1,7 +1,7 @@
 """Labels by a sheet: hits of some runs in a frame with a column `grade`, filled in anywhere.
 
 `label_sheet` makes it, and a notebook's panel, a spreadsheet, a terminal or a judge fills it in.
-`labels.py` takes its changes over. What changed is told by the column `was`, so that several people
+`labels.py` takes its changes over. The column `was` shows what changed, so that several people
 may work on one file.
 """
 
@@ -55,8 +55,8 @@ def label_sheet(
     first; a query without hits has one row. query_id, query; `answerable` (true, false: should
     refuse; NA: unlabelled); `rank` (the best), `found` ("bm25 3, dense 1"); path, heading, text,
     ids, as far as hits have them; `grade` (0: no help, 1: supports the answer, 2: well, 3: exactly;
-    NA: no label); `snippet`, the words by which an anchor finds its passage again: those of its
-    label, else a proposal; `level`; `was`, the label when the sheet was made.
+    NA: no label); `snippet`, the words by which an anchor finds its passage again: its label's,
+    else a proposal; `level`; `was`, the label when the sheet was made.
 
     Raises
     ------
@@ -94,14 +94,14 @@ def filled(sheet: pd.DataFrame, golden: Golden) -> pd.DataFrame:
     met = targets_met(sheet, golden.targets).join(targets, on="target").groupby("row")
     of_row = met.agg({"grade": "max", "snippet": "first"}).reindex(sheet.index)
     stated = golden.queries.set_index("query_id")["answerable"]
-    told = sheet[["query_id"]].assign(
+    labelled = sheet[["query_id"]].assign(
         grade=of_row["grade"].astype("Int64"), snippet=of_row["snippet"].astype("str"),
         answerable=sheet["query_id"].map(stated).astype("boolean"),
     )  # fmt: skip
-    said = state(told)
+    said = state(labelled)
     was = said["grade"] + "|" + said["answerable"] + "|" + said["snippet"]
-    told["snippet"] = told["snippet"].fillna(sheet.get("snippet", told["snippet"]))
-    return sheet.assign(**told[STATE], was=was)
+    labelled["snippet"] = labelled["snippet"].fillna(sheet.get("snippet", labelled["snippet"]))
+    return sheet.assign(**labelled[STATE], was=was)
 
 
 def _proposed(sheet: pd.DataFrame) -> pd.Series:
@@ -169,8 +169,8 @@ def pooled_hits(results: Results, level: str, k: int) -> pd.DataFrame:
     hits = hits.sort_values(["rank", "run"], kind="stable")
     by_run = hits.drop_duplicates([*key, "run"]).sort_values("run", kind="stable")
     by_run["found"] = by_run["run_id"] + " " + by_run["rank"].astype("str")
-    told = by_run.groupby(key)["found"].agg(", ".join)
-    pool = hits.drop_duplicates(key).merge(told, on=key)
+    found = by_run.groupby(key)["found"].agg(", ".join)
+    pool = hits.drop_duplicates(key).merge(found, on=key)
     pool = pool.sort_values(["query_id", "rank", "run"], kind="stable", ignore_index=True)
     shown = ["query_id", "rank", "found", *(name for name in SHOWN if name in pool)]
     return pool[shown].astype({"query_id": "str"})

@@ -247,7 +247,7 @@ def _items(golden: Golden, catalogue: pd.DataFrame | None) -> pd.DataFrame:
 
 
 def _expectations(golden: Golden) -> Iterator[pd.DataFrame]:
-    """Yield items that tell how much a query expects."""
+    """Yield the items that each query expects."""
     queries, targets, groups = golden.queries, golden.targets, golden.support_groups
     names = queries[["query_id"]]
     if "reference_answer" in queries:
@@ -346,8 +346,8 @@ def _misspelt(golden: Golden) -> pd.DataFrame:
         for name in [str(one)[2:] for one in frame if str(one).startswith("x_")]:
             ids = frame.loc[frame[f"x_{name}"].notna(), "query_id"].unique()
             if len(ids) and (meant := suggest_field(name, known)):
-                told = f"unknown field {name!r}, in {plural(len(ids), 'query')}"
+                text = f"unknown field {name!r}, in {plural(len(ids), 'query')}"
                 rows.append(
-                    (ids[0], "misspelt field", told, field or name, f"did you mean {meant!r}?")
+                    (ids[0], "misspelt field", text, field or name, f"did you mean {meant!r}?")
                 )
     return pd.DataFrame(rows, columns=ITEM)

@@ -108,9 +108,9 @@ def _of_one_scale(
     check_known(chosen, known, "metrics", "scored metric", "with values there are")
     scales = {name: declared.describe(name).range for name in chosen}
     if len(set(scales.values())) != 1:
-        told = ", ".join(f"{name} ({scale})" for name, scale in scales.items())
+        found = ", ".join(f"{name} ({scale})" for name, scale in scales.items())
         allowed = "metrics of one scale; ev.with_columns(..., range=) declares that of your own"
-        raise DataError(told or "no metric has a value", field="metrics", allowed=allowed)
+        raise DataError(found or "no metric has a value", field="metrics", allowed=allowed)
     return chosen
 
 
@@ -219,7 +219,7 @@ def slices(
     limit
         At most so many slices are drawn, those with the most queries.
     order
-        Slices that come first. By default words of a scale stand in its order (easy, medium, hard).
+        Slices that come first. By default words of a scale are in its order (easy, medium, hard).
     highlight
         Runs in colour; the others are grey.
     declared
@@ -304,8 +304,8 @@ def forest(
     ]
     more = "; ↓: lower is better" if any(lower) else ""
     joint = "; primary metrics jointly" if is_primary.sum() > 1 else ""
-    told = f"difference (95 % interval{joint}; queries in brackets{more})"
-    return _differences(rows, labels, legend, ax, f"{candidate} − {baseline}", xlabel=told)
+    xlabel = f"difference (95 % interval{joint}; queries in brackets{more})"
+    return _differences(rows, labels, legend, ax, f"{candidate} − {baseline}", xlabel=xlabel)
 
 
 @drawn
@@ -320,7 +320,7 @@ def slice_deltas(
 ) -> Axes:
     """Draw the differences of two runs, slice by slice, with their paired 95 % intervals.
 
-    Marks are those of `forest`; slices with few queries are starred.
+    Marks are as in `forest`; slices with few queries are starred.
 
     Parameters
     ----------
@@ -387,7 +387,7 @@ def outcomes(
     Parameters
     ----------
     counts
-        `cmp.counts`; its words may be those of another harness.
+        `cmp.counts`; its words may be another harness's.
     baseline, candidate
         What the runs are called; `cmp.plot` gives them.
     """

@@ -89,7 +89,7 @@ def heatmap(
 ) -> Axes:
     """Draw one metric by slice and run: a cell per mean; * marks one of fewer than ten queries.
 
-    Of runs and slices, the more numerous stand below each other.
+    Of runs and slices, the more numerous are the rows.
 
     Parameters
     ----------
@@ -116,11 +116,11 @@ def heatmap(
         means, texts = means.T, texts.T
     bounds = finite(declared.describe(metric).bounds)
     notes = f"*: fewer than {FEW} queries" if few.any() else ""
-    told = "; ".join(filter(None, [axis, notes])) if is_turned else notes
+    below = "; ".join(filter(None, [axis, notes])) if is_turned else notes
     # cividis is light and dark alike to colour-blind readers and in grey
     return _grid(
         means, texts.fillna(""), bounds, "cividis", f"Mean {metric} by {axis.partition(' (')[0]}",
-        runs, ax, xlabel=told, ylabel="" if is_turned else axis,
+        runs, ax, xlabel=below, ylabel="" if is_turned else axis,
     )  # fmt: skip
 
 
@@ -159,13 +159,13 @@ def _moves(
     signs = np.array(["", " ▲", " ▼"])[kinds]
     texts = (counts.astype("str") + signs).where(counts > 0, "")
     title = f"{what} in two runs (n = {counts.to_numpy().sum()} queries)"
-    told = {"xlabel": candidate, "ylabel": baseline}
-    return _grid(values, texts, (-1.6, 1.6), "BrBG", title, (), ax, **told)
+    names = {"xlabel": candidate, "ylabel": baseline}
+    return _grid(values, texts, (-1.6, 1.6), "BrBG", title, (), ax, **names)
 
 
 @drawn
 def ranks(cmp: Comparison, *, ax: Axes | None = None) -> Axes:
-    """Draw where each query's first hit stands in both runs, as numbers of queries.
+    """Draw the rank of each query's first hit in both runs, as numbers of queries.
 
     ▲ and green, left of the diagonal: it came earlier in the candidate; ▼ and brown: later.
     Only queries with a target and a row in both runs are counted.
@@ -274,8 +274,8 @@ def tradeoff(
     check_means(table, "p50", "p50_low", "p50_high")
     known = table.loc[table["n"].gt(0).to_numpy(), "metric"].unique()
     check_known([metric, against], known, "metric", "scored metric", "with values there are")
-    told = [declared.describe(name) for name in (against, metric)]
-    leads = [LED_BY[one.kind in ("time", "cost")] for one in told]
+    of_x, of_y = (declared.describe(name) for name in (against, metric))
+    leads = [LED_BY[one.kind in ("time", "cost")] for one in (of_x, of_y)]
     measured = table[table["n"].gt(0).to_numpy()]
     x, y = (
         measured[measured["metric"].eq(name).to_numpy()].set_index("run_id")[[*lead, "n"]]
@@ -285,7 +285,7 @@ def tradeoff(
     both = pd.concat([x["mean"], y["mean"]], axis=1, join="inner", keys=["x", "y"])
     if not len(both):
         raise DataError(f"no run has both {metric} and {against}", field="metric")
-    front = pareto_front(both["x"], both["y"], told[0].better, told[1].better)
+    front = pareto_front(both["x"], both["y"], of_x.better, of_y.better)
     styles = run_styles(both.reset_index(), highlight)
     ax = new_axes(ax, entries=len(styles) + 1)
     ax.plot(x["mean"][front], y["mean"][front], ":", color=GREY, label="Pareto front")
@@ -295,8 +295,8 @@ def tradeoff(
         ax.errorbar(x["mean"][run], y["mean"][run], **ends, **look)
     words = [f"{'median' if lead is LED_BY[1] else 'mean'} with 95 % interval" for lead in leads]
     ax.set(
-        xlim=finite(told[0].bounds), xlabel=f"{against}, {words[0]} ({told[0].better} is better)",
-        ylim=finite(told[1].bounds), ylabel=f"{metric}, {words[1]} (n = {n_text(y['n'])})",
+        xlim=finite(of_x.bounds), xlabel=f"{against}, {words[0]} ({of_x.better} is better)",
+        ylim=finite(of_y.bounds), ylabel=f"{metric}, {words[1]} (n = {n_text(y['n'])})",
     )  # fmt: skip
     title = f"{metric} and {against} of {runs_text([*styles])}"
     return finish(ax, title, "both", legend and len(styles) > 1)

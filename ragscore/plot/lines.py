@@ -31,7 +31,7 @@ from ragscore.plot.style import (
     runs_text,
 )
 
-MAX_BANDS = 4  # runs whose bands can be told apart
+MAX_BANDS = 4  # more runs' bands can't be distinguished
 MIN_ANSWERS = 10  # below, one answer moves the risk by a tenth and more
 
 
@@ -199,7 +199,7 @@ def trend(
     A line ends where values are measured in another way. Vertical lines say what changed: solid
     ones how values are measured, dotted ones settings. The grey band holds
     95 % of the runs of an unchanged system; a square marks the run that left it. Runs of which only
-    means are known are hollow. Runs without dates stand in their order.
+    means are known are hollow. Runs without dates are in their order.
 
     Parameters
     ----------
@@ -274,14 +274,14 @@ def _mark(ax: Axes, frame: pd.DataFrame) -> None:
     """Draw a vertical line with a few words for what changed, words above the values."""
     marks: list[tuple[float, str, str]] = []
     for name, end, line in (("break_reason", " (", "-"), ("config_change", ",", ":")):
-        told = frame.loc[frame[name].notna(), ["x", name]].drop_duplicates().itertuples(index=False)
-        marks += [(x, str(text).partition(end)[0], line) for x, text in told]
+        found = frame.loc[frame[name].notna(), ["x", name]].drop_duplicates()
+        marks += [(x, str(text).partition(end)[0], line) for x, text in found.to_numpy()]
     if not marks:
         return
     low, high = ax.get_ylim()
     ax.set_yticks([one for one in ax.get_yticks() if low <= one <= high])
-    ax.set_ylim(low, high + 0.6 * (high - low))  # words stand above the lines
-    # words that would stand too near to those before are added to them
+    ax.set_ylim(low, high + 0.6 * (high - low))  # words are above the lines
+    # words that would be too near to the ones before are added to them
     size, (wide, tall) = plt.rcParams["font.size"], room_of(ax)
     near, most = 2 * size / wide * np.ptp(ax.get_xlim()), int(0.3 * tall / (LETTER * 0.7 * size))
     said: dict[float, str] = {}

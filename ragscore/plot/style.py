@@ -24,7 +24,7 @@ from ragscore.frames.escaping import visible
 
 P = ParamSpec("P")
 # Okabe & Ito's hues, darkened to a contrast of 3 : 1 with white, and a wine instead of the yellow.
-# Neighbours alternate between dark and light, so that grey prints tell them apart as well.
+# Neighbours alternate between dark and light, so that grey prints distinguish them as well.
 PALETTE = ("#1359B2", "#D97D00", "#6A405C", "#0AA867", "#BF4816", "#BC7C9A", "#000000", "#2684F9")
 MARKERS, LINES = ("o", "s", "^", "D", "v", "P", "X", "*"), ("-", "--", "-.", ":")
 GREY, BETTER, WORSE = "#888888", "#009E73", "#D55E00"
@@ -65,7 +65,7 @@ def drawn(draw: Callable[P, Axes]) -> Callable[P, Axes]:
 
 
 def new_axes(ax: Axes | None, rows: float = 0, entries: int = 0) -> Axes:
-    """Return the given axes, or those of a new figure of the session's width.
+    """Return the given axes, or the axes of a new figure of the session's width.
 
     It is high enough for `rows` inches at 10 points, else as the session's are, and for the
     `entries` of a legend.
@@ -149,7 +149,7 @@ def run_styles(
 ) -> dict[str, RunStyle]:
     """Return run id -> style, by its place among all runs; those not highlighted are grey.
 
-    The order is that of the categories of `run_id`; of other columns that of appearance.
+    Categories of `run_id` keep their order; other columns the order of appearance.
 
     Raises
     ------
@@ -164,16 +164,16 @@ def run_styles(
         else present
     )
     places = {run: at for at, run in enumerate(dict.fromkeys([*_known.get(), *own]))}
-    # runs stand by date, whenever they were first saved: that tells their looks alone
+    # runs are ordered by date; when they were first saved decides their looks alone
     shown = sorted(present, key=places.__getitem__ if own is present else own.index)
     bright = shown if highlight is None else names_of(highlight, "highlight", "run ids")
     check_known(bright, shown, "highlight", "run")
     labels = run_labels(shown)
     found = {run: _style(places[run], labels[run]) for run in shown}
     others = [run for run in shown if run not in bright]
-    told = labels[others[0]] if len(others) == 1 else f"{len(others)} others"
+    label = labels[others[0]] if len(others) == 1 else f"{len(others)} others"
     return found | {
-        run: replace(found[run], colour=GREY, label="_" if n else told, is_muted=True)
+        run: replace(found[run], colour=GREY, label="_" if n else label, is_muted=True)
         for n, run in enumerate(others)
     }
 
@@ -216,7 +216,7 @@ SCALES = (
 
 
 def in_order(names: Iterable[str], order: Sequence[str] | None = None) -> list[str]:
-    """Return categories in their own order (easy, medium, hard), those of `order` first.
+    """Return categories in their own order (easy, medium, hard), after those in `order`.
 
     Raises
     ------
@@ -232,7 +232,7 @@ def in_order(names: Iterable[str], order: Sequence[str] | None = None) -> list[s
 
 
 def largest(sizes: pd.Series, limit: int, order: Sequence[str] | None) -> tuple[list[str], str]:
-    """Return the slices to draw, those of most queries, and words for how many others there are."""
+    """Return the slices with most queries, to draw, and words for how many others there are."""
     kept = set(sizes.sort_values(ascending=False, kind="stable").index[:limit])
     names = in_order([name for name in sizes.index if name in kept], order)
     return names, f", the {len(names)} largest of {len(sizes)}" if len(names) < len(sizes) else ""
@@ -256,6 +256,6 @@ def chosen_of(name: str | None, known: Sequence[str], field: str, found: str) ->
     """Return the name, or the only one there is; refuse another, and a choice of several."""
     chosen = known[0] if name is None and len(known) == 1 else name
     if chosen not in known or chosen is None:
-        told = found if name is None else f"no value of {name}"
-        raise DataError(told, field=field, allowed=nearest(name or "", known))
+        text = found if name is None else f"no value of {name}"
+        raise DataError(text, field=field, allowed=nearest(name or "", known))
     return chosen

@@ -58,7 +58,7 @@ PLAIN = "<p>A script shows single queries here.</p>"  # where none runs
 
 @dataclass(frozen=True, repr=False)
 class Part(Display):
-    """A heading, what stands below it, the frame behind it, and its picture.
+    """A heading, what is below it, the frame behind it, and its picture.
 
     `is_listed`: the rows of the table are queries; on the page they are links into the explorer.
     """
@@ -81,7 +81,7 @@ class Part(Display):
             _listed(one, has_links) if isinstance(one, Table) and self.is_listed else html_of([one])
             for one in self._parts()[1:]
         ]
-        if self.draw:  # below the table, above what is said of it
+        if self.draw:  # below the table, above its notes
             blocks.insert(1, figure(self.title, self.draw))
         return _section(self.title, "".join(blocks), self.is_open)
 
@@ -93,7 +93,7 @@ class Report(Display):
     Attributes
     ----------
     tables
-        Name -> frame: that of each heading on the page. Of runs "Standings" (`ev.leaderboard()`),
+        Heading of the page -> its frame. Of runs "Standings" (`ev.leaderboard()`),
         of a comparison its name with `cmp.deltas`; "Left out", with one row per part that there
         is no data for, and why.
     figures
@@ -118,7 +118,7 @@ class Report(Display):
     def to_html(self) -> str:
         """Return one HTML page that needs no other file; its policy forbids all else.
 
-        Standings, a picture and lost queries stand open, the rest is folded. Every text is escaped.
+        Standings, a picture and lost queries are open, the rest is folded. Every text is escaped.
         """
         body = [part.on_page(self._explore is not None) for _, part in self._shown]
         scripts, style = [_file("page.js")], tables.STYLE
@@ -207,13 +207,13 @@ class _Page:
         n_gone = int((rows["outcome"] == LOST[0]).sum())
         ranks = "rank " + rows["rank_baseline"] + " → " + rows["rank_candidate"]
         frame = rows[["query_id", "outcome"]].assign(rank=ranks, query=rows["query"])
-        told = f": {n_gone} with no hit any more, {len(rows) - n_gone} with a later first hit"
+        how = f": {n_gone} with no hit any more, {len(rows) - n_gone} with a later first hit"
         n_lost = plural(len(rows), "query") if len(rows) else "no query"
-        title = f"{cmp.candidate} lost {n_lost} of {cmp.baseline}{told * bool(len(rows))}"
+        title = f"{cmp.candidate} lost {n_lost} of {cmp.baseline}{how * bool(len(rows))}"
         self.listed("Lost queries", frame, title)
 
     def listed(self, name: str, frame: pd.DataFrame, title: str) -> None:
-        """Put queries, the first of which stand open on the page."""
+        """Add a list of queries, the first of them open."""
         shown = Table(frame, limit=LISTED, way=f"see {QUERIES}")
         self.put(name, shown, frame, title=title, is_open=True, is_listed=True)
 
@@ -246,7 +246,7 @@ def report_runs(
     """Build a page to decide from, and write it if it has a path.
 
     The runs, best first, with a picture; the queries that the newest run lost; and sections
-    that fold. All words go by `ev.confidence`, on the queries that all runs have.
+    that fold. All verdicts use `ev.confidence`, on the queries that all runs have.
 
     Parameters
     ----------
@@ -429,9 +429,9 @@ def _described(ev: Any) -> pd.DataFrame:
     facts = ev.results.runs.astype({"run_id": "str"}).set_index("run_id")
     facts = facts.drop(columns="config", errors="ignore").T.astype("object")
     config = pd.DataFrame(flat_configs(ev.results, ev.run_ids), dtype="object")
-    told = pd.concat([facts, config]).dropna(how="all")
-    told = told[~told.index.duplicated()]
-    told = told.map(
+    settings = pd.concat([facts, config]).dropna(how="all")
+    settings = settings[~settings.index.duplicated()]
+    settings = settings.map(
         lambda one: (
             "—"
             if pd.isna(one)
@@ -440,8 +440,8 @@ def _described(ev: Any) -> pd.DataFrame:
             else str(one)
         )
     )
-    order = told.nunique(axis="columns").eq(1).to_numpy().argsort(kind="stable")
-    return told.iloc[order].rename_axis(index="fact", columns=None).reset_index()
+    order = settings.nunique(axis="columns").eq(1).to_numpy().argsort(kind="stable")
+    return settings.iloc[order].rename_axis(index="fact", columns=None).reset_index()
 
 
 def _section(title: str, inner: str, is_open: bool) -> str:
@@ -485,9 +485,9 @@ def figure(title: str, draw: Callable[[], Axes]) -> str:
             for known in ("Glyph .* missing from", "constrained_layout not applied"):
                 warnings.filterwarnings("ignore", known, UserWarning)
             drawn = cast("Figure", draw().figure)
-            told, canvas = {"Date": None, "Creator": None}, cast("Any", FigureCanvasSVG(drawn))
+            metadata, canvas = {"Date": None, "Creator": None}, cast("Any", FigureCanvasSVG(drawn))
             try:
-                canvas.print_svg(out, metadata=told)  # `savefig` would draw twice
+                canvas.print_svg(out, metadata=metadata)  # `savefig` would draw twice
             finally:
                 plt.close(drawn)
     except DataError as error:

@@ -27,5 +27,5 @@ FACE = {
     "stored": "deciding_of golden_of scored_and_stored",
     "ids": "COLUMN",
     "refusals": "unstated_text",
-    "turns": "TOLD renamed with_told_turns with_turns",
+    "turns": "ASKED renamed with_stated_turns with_turns",
 }

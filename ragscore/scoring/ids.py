@@ -82,7 +82,7 @@ def join_notes(rows: "Rows") -> Iterator[str]:
 
 
 def _level_notes(rows: "Rows", level: str, column: str) -> Iterator[str]:
-    """Say what there is to say of one level; runs of which the same is said share a note."""
+    """Yield the notes on one level; runs with the same note share it."""
     golden, hits, at = targets_at(rows.of_hits, level), rows.results.hits, f"(level {level})"
     is_given = golden.targets[column].notna().to_numpy()
     query = numbered(golden)[0][is_given]
@@ -117,8 +117,8 @@ def _level_notes(rows: "Rows", level: str, column: str) -> Iterator[str]:
         words, of = sums.loc[run].idxmax(), wanted_run == run
         if not is_few and sums.loc[run, words] - sums.loc[run, ""] < LEAST:
             continue
-        told = own["id"][own_run == run].dropna()
-        parts = told, wanted["id"][of], joined.loc[of, ""], words, joined.loc[of, words]
+        of_run = own["id"][own_run == run].dropna()
+        parts = of_run, wanted["id"][of], joined.loc[of, ""], words, joined.loc[of, words]
         if note := _note(rows, run, at, column, counts[run], steps[run], is_few, *parts):
             said.setdefault(note, []).append(str(rows.runs[run]))
     for note, run_ids in said.items():
@@ -131,7 +131,7 @@ def _note(
 ) -> str:  # fmt: skip
     """Return the note on one run, from some of its rows that lack a target; "" if all is well.
 
-    `counts` are those of the whole run: expected ids that are met, all of them, and hits.
+    `counts` are of the whole run: expected ids that are met, all expected ids, and hits.
     """
     hits, (n_now, could, _) = rows.results.hits, counts
     if not len(ids):

@@ -16,7 +16,7 @@ from ragscore.stats import mean_interval, quantile_interval
 def query_clusters(golden: Golden | None, query_ids: pd.Index, cluster: str | None) -> Codes | None:
     """Return the cluster number of each query by a column of `golden.queries`, -1 for none.
 
-    "group" stands for the conversation, too, where queries name one. None if no two of these
+    "group" means the conversation, too, where queries name one. None if no two of these
     queries share a cluster; without a golden set there are no clusters.
 
     Raises
@@ -70,7 +70,7 @@ def intervals(
 
 
 def _family(metric: Metric, values: Values) -> tuple[str, Bounds]:
-    """Return kind and bounds that an interval goes by."""
+    """Return the kind and bounds that an interval uses."""
     kind, (least, most), off = metric.tested_as, metric.bounds, ROUNDING * metric.width
     if kind in ("binary", "bounded") and ((values < least - off) | (values > most + off)).any():
         kind = "other"

@@ -100,8 +100,8 @@ def parse_citations(answers: pd.Series) -> pd.DataFrame:
 
     Read are, in any case of letters, `[File: path, Section: heading]`, the same with quotes around
     path or heading, `[path.md, Section: heading]`, `(File: path, Section: heading)` and `File:
-    path.md, Section: heading`. Those of a block that begins with `Citations:` come first. A path
-    that holds a comma is not read.
+    path.md, Section: heading`. Citations of a block that begins with `Citations:` come first. A
+    path that holds a comma is not read.
 
     Returns
     -------

@@ -37,8 +37,8 @@ def metric(
 ) -> Callable[[Any], Metric]:
     """Declare a metric of your own: a decorator of the function that computes it.
 
-    `rs.evaluate(results, golden, metrics=["default", mine])` scores it. From then on it goes by its
-    labels: "mine", or "mine@5" and "mine@5:doc" if its name is "mine@k". Nothing is registered: an
+    `rs.evaluate(results, golden, metrics=["default", mine])` scores it. From then on its labels
+    name it: "mine", or "mine@5" and "mine@5:doc" if its name is "mine@k". Nothing is registered: an
     evaluation has the metrics that it was made with.
 
     The function gets a frame and returns a Series by run_id and query_id, as
@@ -97,11 +97,11 @@ def metric(
 
 
 def _metric(
-    name: str, formula: str, better: str, bounds: Bounds, told: Mapping[str, Any], function: Any,
+    name: str, formula: str, better: str, bounds: Bounds, stated: Mapping[str, Any], function: Any,
     source: str = "",
 ) -> Metric:  # fmt: skip
     """Return a metric of your own; without its function where only what is stored is known."""
-    of = told["of"]
+    of = stated["of"]
 
     def of_hits(matched: MatchedHits, label: Label) -> Values:
         found = _by_row(matched.rows, function(hits_of(matched)), label.text)
@@ -116,8 +116,8 @@ def _metric(
 
     compute = None if function is None else of_hits if of == "hits" else of_frame
     return Metric(
-        name, formula, "ranking" if of == "hits" else "own", compute, told["kind"], better, bounds,
-        needs=(TARGETS,) if of == "hits" else (),
+        name, formula, "ranking" if of == "hits" else "own", compute, stated["kind"], better,
+        bounds, needs=(TARGETS,) if of == "hits" else (),
         reads="" if of in ("hits", "responses") else of,
         source=source or source_hash(function),
     )  # fmt: skip
@@ -143,9 +143,9 @@ def _by_row(rows: Rows, values: Any, name: str) -> Values:
             field=name,
             allowed='one number per run_id and query_id, as groupby(["run_id", "query_id"]) gives',
         )
-    told = values.rename("value").reset_index()
+    made = values.rename("value").reset_index()
     found = np.full(rows.n + 1, np.nan)
-    found[rows.places(told)] = told["value"].to_numpy("float64", na_value=np.nan)
+    found[rows.places(made)] = made["value"].to_numpy("float64", na_value=np.nan)
     return found[:-1]
 
 
@@ -176,13 +176,13 @@ def from_plain(content: Any) -> list[Metric]:
     """
     check_type(content, Mapping, "declared", "name -> {better, range}")
     found = []
-    for name, told in content.items():
-        check_type(told, Mapping, f"declared.{name}", "{better, range}")
-        one = with_own(str(name), told.get("better"), told.get("range"))
-        if "source" in told:
-            check_known(("formula", "of", "kind"), told, f"declared.{name}", "key", "found")
+    for name, stated in content.items():
+        check_type(stated, Mapping, f"declared.{name}", "{better, range}")
+        one = with_own(str(name), stated.get("better"), stated.get("range"))
+        if "source" in stated:
+            check_known(("formula", "of", "kind"), stated, f"declared.{name}", "key", "found")
             one = _metric(
-                str(name), told["formula"], one.better, one.bounds, told, None, told["source"]
+                str(name), stated["formula"], one.better, one.bounds, stated, None, stated["source"]
             )
         found.append(one)
     return found

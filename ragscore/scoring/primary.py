@@ -10,7 +10,7 @@ from ragscore.frames.errors import names_of
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.summary import chosen_columns, metric_columns
 
-# Aspect -> the metrics that may stand for it: the first that has values does. Refusing less trades
+# Aspect -> the metrics that may represent it: the first that has values does. Refusing less trades
 # one of the pair of refusals for the other, so both do.
 ASPECTS = {
     "retrieval": ("ndcg@10", "mrr@10", "mrr", "recall@10", "hit@10"),
@@ -58,7 +58,7 @@ def primary_of(
 
 
 def aspects_of(primary: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the aspects that primary metrics stand for: name -> its metrics.
+    """Return the aspects that primary metrics represent: name -> its metrics.
 
     Both metrics of refusals are one aspect. A metric that isn't the only one of its aspect goes
     by its own name.

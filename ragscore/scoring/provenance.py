@@ -135,7 +135,7 @@ def relevant(parts: Parts, columns: Iterable[str], table: MetricTable = TABLE) -
 
 
 def check_ignored(ignore: bool | str | list[str]) -> tuple[str, ...]:
-    """Return the components that `allow_different` names; "all" stands for all of them."""
+    """Return the components that `allow_different` names; "all" means all of them."""
     if isinstance(ignore, bool):
         return COMPONENTS if ignore else ()
     named = names_of(ignore, "allow_different", "True, False, or names of components")
@@ -229,16 +229,16 @@ def judges_by_criterion(results: Results) -> dict[str, Judges]:
 
 
 def judges_of_scores(results: Results) -> dict[str, Judges]:
-    """Return the judges of each run; where it holds no judgments, what its file tells of them."""
+    """Return the judges of each run; where it holds no judgments, those that its file names."""
     runs, reported = results.runs, results.reported
     if reported is None or REPORTED not in runs:
         return judges_by_criterion(results)
     names = {one for one in reported["metric"].unique()
              if TABLE.is_own(one) or TABLE.describe(one).family == "judged"}  # fmt: skip
-    told = runs.set_index(runs["run_id"].astype("str"))[REPORTED]
+    stated = runs.set_index(runs["run_id"].astype("str"))[REPORTED]
     of_reports = {
         str(run): {name: [{"judge": text} if pd.notna(text) else {}] for name in names}
-        for run, text in told[told.index.isin(reported["run_id"])].items()
+        for run, text in stated[stated.index.isin(reported["run_id"])].items()
     }
     return of_reports | judges_by_criterion(results)
 
@@ -259,9 +259,9 @@ def judge_fingerprint(results: Results) -> pd.Series:
     judgments here, the text that another tool wrote of its judges.
     """
     runs = results.runs.set_index(results.runs["run_id"].astype("str"))
-    told = runs.get(REPORTED, pd.Series(index=runs.index, dtype="str")).fillna("").to_dict()
+    fingerprints = runs.get(REPORTED, pd.Series(index=runs.index, dtype="str")).fillna("").to_dict()
     for run_id, judges in judges_by_criterion(results).items():
-        told[run_id] = "|".join(sorted(
+        fingerprints[run_id] = "|".join(sorted(
             {f"{name}:{settings_text([one])}" for name, of in judges.items() for one in of}
         ))  # fmt: skip
-    return pd.Series(told, dtype="str", name="judge_fingerprint").rename_axis("run_id")
+    return pd.Series(fingerprints, dtype="str", name="judge_fingerprint").rename_axis("run_id")

@@ -24,7 +24,7 @@ class Reading:
     Attributes
     ----------
     name
-        The name of the profile: that of a harness, whose JSON and comparisons it has. A reading of
+        The name of the profile: a harness's, whose JSON and comparisons it has. A reading of
         another name is compared in our words.
     policies
         Policies where none is given.
@@ -85,7 +85,7 @@ class Harness:
     totals
         Key -> what it counts: rows, asked or failed ones.
     decimals
-        To which its numbers are rounded, half away from zero; and those of single keys.
+        To which its numbers are rounded, half away from zero; single keys may have their own.
     floors
         True if a percentile is the value at position floor(share · n).
     """

@@ -170,8 +170,8 @@ class Rows:
         reported, rows = self.results.reported, pd.RangeIndex(self.n)
         if reported is None or "n_hits" not in set(reported["metric"]):
             return pd.DataFrame(np.nan, rows, OUTCOME)
-        told = reported[reported["metric"].isin(OUTCOME)]
-        table = told.assign(row=self.of(told)).pivot_table("value", "row", "metric")
+        outcomes = reported[reported["metric"].isin(OUTCOME)]
+        table = outcomes.assign(row=self.of(outcomes)).pivot_table("value", "row", "metric")
         table = table.reindex(index=rows, columns=OUTCOME)
         table["passed"] = table["passed"].fillna(table["rank_first_match"].clip(1, 1))
         return table.where((table["n_hits"] > 0) & (self.n_hits == 0))
@@ -250,7 +250,7 @@ class Rows:
 
     @cached_property
     def grounded(self) -> Flags:
-        """Answers that are said to be grounded, or that are the system's own if nothing is said."""
+        """Answers that a run states to be grounded, or the system's own where it states nothing."""
         stated = self.numbers("grounded")
         return np.where(np.isnan(stated), self.given, self.answered & (stated == 1))
 

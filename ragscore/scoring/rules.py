@@ -175,7 +175,7 @@ def texts(frame: pd.DataFrame, name: str) -> pd.Series:
     return frame[name].astype("str").fillna("")
 
 
-@lru_cache(maxsize=2**16)  # the same few headings stand in thousands of paths
+@lru_cache(maxsize=2**16)  # the same few headings are in thousands of paths
 def heading_parts(heading: str) -> tuple[str, ...]:
     """Split a heading path at `>` into names, without `#` marks and extra white space."""
     names = (" ".join(re.sub(r"^[#\s]+", "", part).split()) for part in heading.split(">"))
@@ -292,8 +292,8 @@ def _by_text(
 def _held(cells: pd.DataFrame, meta: pd.DataFrame) -> pd.DataFrame:
     """Return hit, query_id, key and value (JSON text) of the metadata of these hits."""
     columns = ["run_id", "query_id", "rank", "key", "value"]
-    told = meta[columns].astype({"run_id": "str", "query_id": "str", "key": "str"})
-    return cells.merge(told, on=["run_id", "query_id", "rank"])
+    texts = meta[columns].astype({"run_id": "str", "query_id": "str", "key": "str"})
+    return cells.merge(texts, on=["run_id", "query_id", "rank"])
 
 
 @lru_cache(maxsize=2**16)

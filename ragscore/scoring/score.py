@@ -170,8 +170,8 @@ def scored(
     """Return the scores, and all that is known of them; arguments as for `score`.
 
     Each query is scored by itself. So a run may be scored in parts, each with some of its queries
-    and the `level` of the whole run; notes are then on its hits alone. Of an outline, which tells
-    what runs hold, only level, labels and settings are found.
+    and the `level` of the whole run; notes are then on its hits alone. Of an outline, which
+    describes what runs hold, only level, labels and settings are found.
     """
     reading = find_reading(profile)
     held = policies or Policies.of(fields, reading.policies)
@@ -201,7 +201,7 @@ def asked_of(metrics: Asked) -> list[Any]:
 
 
 def table_of(metrics: Asked) -> MetricTable:
-    """Return our metrics and those of your own that were asked for."""
+    """Return our metrics and the ones of your own that were asked for."""
     given = [one.metric if isinstance(one, Label) else one for one in asked_of(metrics)]
     own = [one for one in given if isinstance(one, Metric) and one.source]
     return TABLE.with_metrics(own) if own else TABLE
@@ -210,7 +210,7 @@ def table_of(metrics: Asked) -> MetricTable:
 def labels_of(
     results: Results, golden: Golden, metrics: Asked, reading: Reading, table: MetricTable = TABLE
 ) -> list[Label]:
-    """Return the metrics asked for; by default those of the profile, or that the data supports."""
+    """Return the metrics asked for; by default the profile's, or what the data supports."""
     found: list[str | Label] = []
     for one in asked_of(metrics):
         if isinstance(one, Metric):
@@ -361,10 +361,10 @@ def _missing_notes(scores: pd.DataFrame) -> Iterator[str]:
     )
 
 
-def _reference_notes(told: pd.DataFrame, rows: Rows) -> Iterator[str]:
-    """Say in which runs every answer is the reference; `told` is how far each agrees with it."""
-    n, n_all = told["run_id"].value_counts(sort=False), REFERENCE.of_queries(rows.golden, "").sum()
-    differ = told.loc[(told.iloc[:, 1] < 1).to_numpy(), "run_id"]
+def _reference_notes(found: pd.DataFrame, rows: Rows) -> Iterator[str]:
+    """Say in which runs every answer is the reference; `found` is how far each agrees with it."""
+    n, n_all = found["run_id"].value_counts(sort=False), REFERENCE.of_queries(rows.golden, "").sum()
+    differ = found.loc[(found.iloc[:, 1] < 1).to_numpy(), "run_id"]
     alike = n.index[(n >= np.clip(n_all, 5, SURE)) & ~n.index.isin(differ)]
     read = ", ".join(map(repr, rows.results.mapping.query("role == 'answer'")["column"]))
     if len(alike):

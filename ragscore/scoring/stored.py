@@ -24,8 +24,8 @@ from ragscore.scoring.summary import KEYS, add_columns, metric_columns
 def stored_values(results: Results) -> pd.DataFrame:
     """Return the stored scores of single queries, one row per run, query and metric.
 
-    Those that are reported, and those of whole answers that a judge gave under other names than
-    ours; a judged score that is reported, too, counts once.
+    These are reported scores, and a judge's scores of whole answers under other names than ours; a
+    judged score that is reported, too, counts once.
 
     Returns
     -------
@@ -44,12 +44,12 @@ def stored_values(results: Results) -> pd.DataFrame:
     is_whole = judged["item"].eq("") & ~judged["criterion"].isin([*ours, "nuggets"])
     is_whole &= judged["value"].notna() & judged["state"].ne(FAILED).fillna(True)
     judged = judged.assign(metric=judged["criterion"])[is_whole.to_numpy(bool)]
-    told = reported[reported["query_id"].ne("").to_numpy(bool)].astype(dtypes)
+    stored = reported[reported["query_id"].ne("").to_numpy(bool)].astype(dtypes)
     judged = judged[names].astype(dtypes)
-    if len(told):
-        cells, of_told = (pd.MultiIndex.from_frame(one[keys]) for one in (judged, told))
-        judged = judged[~cells.isin(of_told)]
-    return pd.concat([told, judged], ignore_index=True)
+    if len(stored):
+        cells, of_stored = (pd.MultiIndex.from_frame(one[keys]) for one in (judged, stored))
+        judged = judged[~cells.isin(of_stored)]
+    return pd.concat([stored, judged], ignore_index=True)
 
 
 def stored_columns(results: Results) -> tuple[pd.DataFrame, list[Metric]]:
@@ -72,7 +72,7 @@ def stored_columns(results: Results) -> tuple[pd.DataFrame, list[Metric]]:
     means = rows.groupby([*KEYS, "metric"], sort=False)["value"].mean()
     wide = means.unstack("metric").reindex(columns=names).astype("float64")
     for name in (one for one in names if TABLE.is_own(one)):
-        better, lowest, highest = (_told(rows, name, column) for column in ABOUT_METRIC[:3])
+        better, lowest, highest = (_stated(rows, name, column) for column in ABOUT_METRIC[:3])
         ends = (lowest, highest)
         metric = with_own(name, better, None if ends == (None, None) else ends)
         metric.refuse_outside(wide[name], name)
@@ -81,18 +81,18 @@ def stored_columns(results: Results) -> tuple[pd.DataFrame, list[Metric]]:
     return wide.rename_axis(columns=None).reset_index(), own
 
 
-def _told(rows: pd.DataFrame, metric: str, column: str) -> Any:
+def _stated(rows: pd.DataFrame, metric: str, column: str) -> Any:
     """Return the one thing that files say of a metric; None where none says it."""
-    told = rows[rows["metric"].eq(metric)].dropna(subset=column).drop_duplicates(column)
-    if len(told) > 1:
-        first, second = told[["run_id", column]].head(2).to_dict("records")
+    stated = rows[rows["metric"].eq(metric)].dropna(subset=column).drop_duplicates(column)
+    if len(stated) > 1:
+        first, second = stated[["run_id", column]].head(2).to_dict("records")
         raise DataError(
             f"{metric} has {column} {first[column]} in {first['run_id']} and {second[column]} in"
             f" {second['run_id']}",
             field="results.reported",
             allowed="one meaning of a metric; or results.reported without that column",
         )
-    return told[column].iloc[0] if len(told) else None
+    return stated[column].iloc[0] if len(stated) else None
 
 
 def scored_and_stored(
@@ -163,8 +163,8 @@ def deciding_of(scores: pd.DataFrame, names: list[str], table: MetricTable) -> t
 def golden_of(results: Results, labels: list[Golden]) -> Golden:
     """Return the golden set of runs without one of their own: their queries, with their labels.
 
-    Runs are paired by the ids of their queries; ids that stand for different inputs are warned of.
-    `labels` are those that stand beside results in their files.
+    Runs are paired by the ids of their queries; a warning names ids of different inputs.
+    `labels` are labels beside results in their files.
     """
     responses, own = results.responses, results.responses.drop_duplicates("query_id")
     texts = responses[["query_id", "query"]].dropna().drop_duplicates()

@@ -49,8 +49,8 @@ def summarize(
     golden
         Needed for `by`, and for the clusters that intervals account for.
     rows
-        What is known of the rows: `n_expected` counts those of which a value was expected. Without
-        them, those that have one, failed or are missing.
+        What is known of the rows: `n_expected` counts rows of which a value was expected. Without
+        it, rows that have one, failed or are missing.
 
     Raises
     ------
@@ -150,9 +150,9 @@ def _values(golden: Golden, by: str, results: Results | None) -> pd.DataFrame:
     """One row per query (with a column of the responses: run and query) and value of one name."""
     every, tags, names = golden.queries[["query_id"]], golden.tags, (by, f"x_{by}")
     fields = [str(one) for one in golden.queries if one not in ("query_id", "query", "position")]
-    told = [] if results is None else [*results.responses.columns.drop(["run_id", "query_id"])]
+    columns = [] if results is None else [*results.responses.columns.drop(["run_id", "query_id"])]
     column = next((one for one in names if one in fields), None)
-    stated = next((one for one in names if one in told), None)
+    stated = next((one for one in names if one in columns), None)
     of_kind = tags[tags["kind"].eq(PLURALS.get(by, by))]
     if column and tags["kind"].eq(by).any():
         raise DataError(
@@ -175,7 +175,7 @@ def _values(golden: Golden, by: str, results: Results | None) -> pd.DataFrame:
 
 
 def slice_names(by: Slicing, columns: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the names that `by` gives; none, one twice, or that of a column is refused."""
+    """Return the names that `by` gives; refuse none, one twice, or a name of `columns`."""
     allowed = "a column of the queries or a kind of tag, or several different ones"
     names = tuple(names_of(by, "by", allowed))
     if not names or len(set(names)) < len(names):

@@ -68,7 +68,7 @@ class Expected:
     """The relevant targets of each golden query at one level, best first, numbered within it.
 
     `n`, `n_judged` and `n_irrelevant` count by query, with a 0 at the end for rows of none.
-    `number` is that of each row of `targets`: alternatives share one.
+    `number` has each row's target of `targets`: alternatives share one.
     """
 
     def __init__(self, golden: Golden) -> None:

@@ -28,8 +28,8 @@ SCALES = ("nominal", "ordinal", "interval")
 class Agreement:
     """A coefficient of agreement: its `value`, at most 1, and the bounds of its interval.
 
-    `n` is the number of items that at least two raters rated, `n_groups` that of groups they come
-    in; without groups every item is one.
+    `n` is the number of items that at least two raters rated, `n_groups` the number of their
+    groups; without groups every item is one.
     """
 
     value: float
@@ -78,8 +78,8 @@ def weighted_kappa(
     """Return Cohen's kappa with quadratic weights, for points on a scale.
 
     Cohen 1968, doi:10.1037/h0026256. κ_w = 1 − Σ(x_i − y_i)² / [Σ_iΣ_j(x_i − y_j)² / n]. Distances
-    are those of the points, not of their places among the points that were given: a scale of 0 to 5
-    of which nobody gave a 3 keeps its distances. It equals Lin's concordance correlation (1989)
+    are between the points, not between their places among the points given: a scale of 0 to 5 keeps
+    its distances if nobody gave a 3. It equals Lin's concordance correlation (1989)
     with variances over n. NaN, interval and errors as in `cohen_kappa`.
     """
     return _of_two(
@@ -118,10 +118,10 @@ def krippendorff_alpha(
     """Return Krippendorff's alpha of two or more raters; ratings may be missing.
 
     Krippendorff 2019, Content Analysis, 4th ed., 12.3. α = 1 − D_o/D_e: the mean squared distance
-    of two ratings of one item over that of two ratings of any items. An item of m ratings counts
-    with each of its pairs 1/(m − 1) times; items with fewer than two ratings are left out. The
-    squared distance of two values is 0 or 1 ("nominal"), that of their numbers ("interval"), or
-    that of their mean ranks among all ratings ("ordinal").
+    of two ratings of one item, over the same of two ratings of any items. An item of m ratings
+    counts with each of its pairs 1/(m − 1) times; items with fewer than two ratings are left out.
+    The squared distance of two values is 0 or 1 ("nominal"), between their numbers ("interval"), or
+    between their mean ranks among all ratings ("ordinal").
 
     NaN where no item has two ratings, or all ratings that count are equal. A rater who always says
     the same is one among others. Interval as in `cohen_kappa`.
@@ -193,7 +193,7 @@ def _of_two(
 ) -> Agreement:  # fmt: skip
     """Return a coefficient of two raters from the disagreement expected by chance.
 
-    `expected` takes the shares of classes of either rater, and the points that classes stand for.
+    `expected` takes each rater's shares of the classes, and the points of the classes.
     """
     sides = [_array(side) for side in (first, second)]
     if sides[0].ndim != 1 or sides[0].shape != sides[1].shape:
@@ -220,7 +220,7 @@ def _beyond_chance(
 
     `counts` say which values each item was given, by either rater or by all, and `apart` is the
     disagreement about it. `expected` takes the number of ratings and the shares of the values.
-    `groups` are those of all items, rated or not.
+    `groups` has every item's group, rated or not.
     """
     size = counts[0].shape[1]
 

@@ -60,11 +60,11 @@ def mean_interval(
       quantile. It is Student's t in the middle of the range and leans away from its ends, where t
       ends beyond them and misses on the other side. Where nearly all values are at one end, the few
       others say little about how far values stray: with a total distance L = n·min(x̄, 1 − x̄) from
-      the end, se² counts 1 − w, w = 10^(−5L), and the largest that the mean allows (that of 0/1
-      values), x̄(1 − x̄)/(n − 1), counts w.
+      the end, se² counts 1 − w, w = 10^(−5L), and the largest that the mean allows (if all values
+      were 0 or 1), x̄(1 − x̄)/(n − 1), counts w.
     - else: t, and the bootstrap-t (without groups) for 20 to 999 values with a skewness beyond ±½.
-      Slow queries so rare that none was seen are in no interval of a mean: go by the quantiles of
-      times.
+      Slow queries so rare that none was seen are in no interval of a mean: for times, look at
+      quantiles.
 
     Equal values are never certainty: where the metric has bounds they count as n (with groups G)
     trials of their mean, else they have no interval.
@@ -110,7 +110,7 @@ def interval_from_moments(
 ) -> tuple[Values, Values]:  # fmt: skip
     """Return `mean_interval`, without the bootstrap-t, of values of which these moments are known.
 
-    Bounded values are those of 0 to 1. `error` is the standard error, and `units` the number of
+    Bounded values are from 0 to 1. `error` is the standard error, and `units` the number of
     groups, where queries come in groups.
     """
     is_flat, z = is_constant(mean, std, n), t_quantile(np.inf, confidence)

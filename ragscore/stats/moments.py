@@ -17,8 +17,8 @@ from ragscore.frames.typing import Codes, Flags, Values
 # 1977, Sampling Techniques, 2.15).
 COCHRAN = 25.0
 
-# Units (queries, or groups of queries) a side from which tests go by their normal limit and means
-# by t: resampling of more takes seconds to minutes and finds the same.
+# From so many units (queries, or groups of queries) a side, tests use their normal limit and means
+# use t: resampling of more takes seconds to minutes and finds the same.
 NORMAL_FROM = 1_000
 
 # A standard deviation below this share of the values' size is rounding: fifty times .7 has 1e-16.
@@ -147,7 +147,7 @@ class Sample:
 
     @property
     def is_flat(self) -> Flags:
-        """Whether nothing tells how units differ: equal values, or a single unit."""
+        """Flags where no spread is known: equal values, or a single unit."""
         return is_constant(self.mean, self.std, self.n) | (self.units == 1)
 
     @property

@@ -20,9 +20,9 @@ LEAST_LABELS = 30
 class Corrected:
     """A corrected mean: its `value`, the bounds of its interval and its standard `error`.
 
-    `weight` is that of the predictions (0: labels alone), `n` the number of labels, `n_unlabelled`
-    that of predictions without one, and `effective_n` the number of labels that alone would give
-    the same standard error (NaN where labels don't vary).
+    `weight` is the weight of the predictions (0: labels alone), `n` the number of labels,
+    `n_unlabelled` the number of predictions without one, and `effective_n` how many labels alone
+    would give the same standard error (NaN where labels don't vary).
     """
 
     value: float
@@ -52,9 +52,9 @@ def ppi_mean(
     the largest size seen.
 
     The interval is θ̂ ± t·√Var with Welch and Satterthwaite's degrees of freedom; with `bounds`
-    that of a bounded mean (`mean_interval`), which doesn't claim certainty where all labels are
-    equal; without bounds those have none (NaN). With groups Var is that of the sums over groups,
-    and groups count instead of items.
+    it is a bounded mean's (`mean_interval`), which doesn't claim certainty where all labels are
+    equal; without bounds equal labels have none (NaN). With groups, Var is the variance of the
+    sums over groups, and groups count instead of items.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def ppi_mean(
     found, units = _estimate(predictions, labels, weight, groups, (least, most), width, confidence)
     if bounds is None:
         return found
-    # A corrected mean may lie outside the scale: its interval is that of the nearest bound.
+    # A corrected mean may lie outside the scale: its interval is then the nearest bound's.
     inside = np.clip(np.array([(found.value - least) / width]), 0, 1)
     std = found.error / width * np.sqrt(units)
     low, high = (
@@ -96,9 +96,9 @@ def ppi_difference(
 ) -> Corrected:  # fmt: skip
     """Return the mean difference that people would find between two runs on the same queries.
 
-    This is `ppi_mean` of paired differences: those of the judge's scores for all queries, those of
-    people's labels for some. The variance is that of the differences, so what a query adds to both
-    sides cancels. The labelled queries must be a random choice, labelled on both sides.
+    This is `ppi_mean` of paired differences: of the judge's scores for all queries, of people's
+    labels for some. The variance is the differences' own, so what a query adds to both sides
+    cancels. The labelled queries must be a random choice, labelled on both sides.
 
     The interval is θ̂ ± t·√Var, with Welch and Satterthwaite's degrees of freedom, within ±`width`.
     Labels that all differ by the same are no certainty: the interval then leaves room for differing

@@ -1,6 +1,6 @@
 """Order-statistic intervals of medians and percentiles, and of differences of medians.
 
-Those of one run hold for any distribution, and don't exist where there are too few values.
+Intervals of one run hold for any distribution, and don't exist where there are too few values.
 """
 
 import math
@@ -34,7 +34,7 @@ def quantile_interval(
 
 @lru_cache(maxsize=1_000)
 def _positions(n: int, q: float, confidence: float) -> tuple[int, int]:
-    """Return where the interval's bounds stand among n sorted values; -1 and n where none does."""
+    """Return the interval's bounds as places among n sorted values; -1 and n where none is."""
     from scipy.special import bdtr
 
     tail = (1 - confidence) / 2
@@ -49,9 +49,10 @@ def median_difference_interval(
 ) -> tuple[float, float]:  # fmt: skip
     """Return the interval of the difference of two runs' medians (candidate − baseline).
 
-    It is that of the mean of what each query adds to the difference (`moves_of_median`), by t and
-    with groups (-1: none) as in `paired_interval`. Queries without a value in both are left out.
-    NaN where all may lie on one side of a median by chance, 2^−n > (1 − confidence)/2: below six.
+    It is the interval of the mean of what each query adds to the difference (`moves_of_median`), by
+    t and with groups (-1: none) as in `paired_interval`. Queries without a value in both are left
+    out. NaN where all may lie on one side of a median by chance, 2^−n > (1 − confidence)/2: below
+    six.
     """
     sides = np.stack([np.asarray(one, dtype=np.float64).ravel() for one in (baseline, candidate)])
     is_known = ~np.isnan(sides).any(axis=0)

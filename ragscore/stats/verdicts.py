@@ -22,21 +22,21 @@ def words(
 
 
 def joint_word(words: Mapping[str, str], gains: Mapping[str, float]) -> tuple[str, str]:
-    """Return the word of metrics that trade against each other, such as those of refusals, and why.
+    """Return the word of metrics that trade against each other, as refusal metrics do, and why.
 
     Better (worse) only where one is, and no other's mean went the other way. So it is the same
     whichever run is the baseline. `gains` are differences, above 0 where the candidate is better.
     """
-    told = "; ".join(f"{name} {own}" for name, own in words.items())
+    reason = "; ".join(f"{name} {own}" for name, own in words.items())
     ways = {1 if own == "better" else -1 for own in words.values() if own != UNSURE}
     if not ways:
-        return UNSURE, told
+        return UNSURE, reason
     way = ways.pop()
     opposed = [name for name, gain in gains.items() if way * gain < -SLACK]
     if ways or opposed:
         other = opposed[0] if opposed else "the other"
-        return UNSURE, f"{told}, but {other} went the other way: a trade?"
-    return ("better" if way > 0 else "worse"), told
+        return UNSURE, f"{reason}, but {other} went the other way: a trade?"
+    return ("better" if way > 0 else "worse"), reason
 
 
 def overall_word(words: Sequence[str]) -> str:

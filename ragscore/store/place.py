@@ -161,7 +161,7 @@ class Remote:
         below = f"{self.root}/{folder}".strip("/")
         found = self.fs.find(f"{self.root}/{folder}".rstrip("/"), detail=True)  # in one request
         return {
-            name.strip("/").removeprefix(f"{below}/"): _stamp(told) for name, told in found.items()
+            name.strip("/").removeprefix(f"{below}/"): _stamp(info) for name, info in found.items()
         }
 
     @_named
@@ -223,11 +223,11 @@ class Remote:
             self.fs.rm_file(f"{self.root}/{name}")
 
 
-def _stamp(told: dict[str, Any]) -> Stamp:
-    """Return what a file system tells of a file; times are dates, or seconds since 1970."""
-    times = [one.timestamp() for one in told.values() if isinstance(one, datetime)]
-    times += [told[name] for name in ("created", "mtime") if isinstance(told.get(name), float)]
-    return Stamp(str(told), max(times, default=None))
+def _stamp(info: dict[str, Any]) -> Stamp:
+    """Return the stamp of a file from what a file system states; times: dates, or s since 1970."""
+    times = [one.timestamp() for one in info.values() if isinstance(one, datetime)]
+    times += [info[name] for name in ("created", "mtime") if isinstance(info.get(name), float)]
+    return Stamp(str(info), max(times, default=None))
 
 
 Place = Disk | Remote

@@ -26,13 +26,13 @@ from ragscore.store.place import STAGING, Disk, Place, Stamp
 RUN_FILE = re.compile(r"run-(\d{4,})\.json")
 FILE_NAME = re.compile(r"[a-z_]+-[0-9a-f]{12}\.parquet")
 KEPT_FOR_WRITERS = 24 * 3600  # seconds from a writer's first look to the step that names its files
-ATTEMPTS = 10  # at reading a run that others keep writing anew
+ATTEMPTS = 10  # at reading a run that others keep rewriting
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9]) *(\..*)?", re.IGNORECASE)
 AGAIN = "a sound copy of the file, or the run saved again with overwrite=True"
 
 
 class GoneError(DataError):
-    """A file that a run names is not there: the run may have been written anew."""
+    """A file that a run names is not there: the run may have been rewritten."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def newest_of(files: dict[str, Stamp], folder: str = "") -> dict[str, tuple[int,
 def stored_runs(place: Place, seen: Seen | None = None) -> Seen:
     """Return the runs that a store holds now, by run id; what was `seen` is not read again."""
     known = {run.folder: (stamp, run) for stamp, run in (seen or {}).values()}
-    for _ in range(ATTEMPTS):  # between listing and reading a run may be written anew
+    for _ in range(ATTEMPTS):  # between listing and reading, a run may be rewritten
         newest = newest_of(place.files())
         with suppress(FileNotFoundError):
             found = [
@@ -215,7 +215,7 @@ def read_run(place: Place, folder: str, number: int) -> StoredRun:
 
 
 def run_before(place: Place, run_id: str) -> StoredRun | None:
-    """Return the run that a new one would replace; of a damaged one, what its number tells."""
+    """Return the run that a new one would replace; of a damaged one, its number alone."""
     folder = folder_of(run_id)
     for own, (number, _) in newest_of(place.files(folder), folder).items():
         try:
@@ -304,7 +304,7 @@ def put_run(
 def _sweep(place: Place, run: StoredRun, number: int, before: StoredRun | None) -> None:
     """Remove files of the state before, and what is older than any writer; what can't go stays.
 
-    Earlier numbers stay for a day: a slow writer who puts one of them in place anew is told.
+    Earlier numbers stay for a day: a slow writer who puts one in place again gets an error.
     """
 
     def names(one: StoredRun | None) -> set[str]:

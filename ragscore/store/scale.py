@@ -97,8 +97,8 @@ def score_stored_runs(
 ) -> tuple[Scored, pd.DataFrame | None]:  # fmt: skip
     """Score stored runs, of which `about` holds the rows of the runs frame.
 
-    Where they were not scored at once, the rows behind the scores are those of an `outline`. With
-    `counts` there comes, per run and metric, the number of rows of which a value was expected.
+    Where they were not scored at once, the rows behind the scores come from an `outline`. With
+    `counts`, also return how many values were expected, per run and metric.
     """
     table = table_of(metrics)
     job = Job(golden, rule, profile, policies, about, table, counts=counts)
@@ -145,8 +145,8 @@ def groups_of(runs: list[StoredRun], n_queries: int) -> list[list[Part]]:
 def outline(runs: list[StoredRun], groups: list[list[Part]], job: Job, client: Any) -> Results:
     """Return a few made-up rows per run, from which metrics and match level follow as from all.
 
-    The runs' files tell which columns hold a value. Only expected chunk ids, versions of chunkers
-    and numbers of calls are looked up.
+    The runs' files list the columns that hold a value. Only expected chunk ids, versions of
+    chunkers and numbers of calls are looked up.
     """
     rows = {kind: [_made_up(run, kind, run.filled(kind)) for run in runs if run.n_rows(kind)]
             for kind in ("responses", "hits", "citations", "hit_meta")}  # fmt: skip
@@ -269,7 +269,7 @@ def score_group(group: list[Part], job: Job) -> GroupScores:
     if job.counts:
         summary = summarize(scores, golden, rows=found.rows, table=found.table)
         expected = summary[["run_id", "metric", "n_expected"]]
-    # of ids, one part stands for the others; all else is a number of hits
+    # of ids, one part represents the others; all else is a number of hits
     said = [one for one in found.notes if not part or not one.startswith("ids of")]
     return GroupScores(scores, tuple(said), expected)
 

@@ -68,7 +68,7 @@ class Request:
 
 
 def request_of(ev: Any) -> Request:
-    """Return what an evaluation was scored by, with its columns that can't be scored anew."""
+    """Return what an evaluation was scored by, with the columns that can't be scored again."""
     names = metric_columns(ev.scores)
     own = [
         name
@@ -117,8 +117,8 @@ def kept_of(found: Scored, request: Request, counted: pd.DataFrame | None = None
         keys = ["run_id", "metric"]
         sums = counted.astype(dict.fromkeys(keys, "str")).groupby(keys)["n_expected"].sum()
         cells = pd.MultiIndex.from_frame(summary[keys].astype("str"))
-        told = sums.reindex(cells).to_numpy()
-        summary["n_expected"] = np.where(np.isnan(told), summary["n_expected"], told).astype(int)
+        n = sums.reindex(cells).to_numpy()
+        summary["n_expected"] = np.where(np.isnan(n), summary["n_expected"], n).astype(int)
     provenance = provenance_of(found.rows, policies, metric_columns(scores), request.declared)
     kept = {run: scoring | {"provenance": own} for run, own in provenance.items()}
     return scores, summary, kept, query_parts(golden).reset_index()
@@ -153,12 +153,12 @@ def reported_means(reported: pd.DataFrame) -> dict[str, dict[str, Any]]:
 def own_metrics(scoring: Mapping[str, Any]) -> list[Metric]:
     """Return the metrics and columns of your own that a stored scoring declares."""
     # what is declared of mine@5 is declared of the metric mine@k
-    told = {
+    declared = {
         f"{name.partition('@')[0]}@k" if one.get("source") and "@" in name else name: one
         for name, one in scoring.get(DECLARED, {}).items()
         if one
     }
-    return MetricTable.from_plain(told).own
+    return MetricTable.from_plain(declared).own
 
 
 def own_columns(
@@ -181,16 +181,16 @@ def own_columns(
         return {name: one if isinstance(one, str) else {**one, "match": None}
                 for name, one in stated.items()}  # fmt: skip
 
-    told = {run: one[DECLARED] for run, one in scorings.items() if one.get(DECLARED)}
+    by_run = {run: one[DECLARED] for run, one in scorings.items() if one.get(DECLARED)}
     gone = {
         one
-        for own in told.values()
+        for own in by_run.values()
         for one in own
         if not declared.is_own(one) and declared.describe(one).source != own[one].get("source", "")
     }
     stale = {
         one
-        for run, own in told.items()
+        for run, own in by_run.items()
         if known(scorings[run]) != known(made_by)
         for one in own
         if "source" in own[one] and one not in gone
@@ -200,7 +200,7 @@ def own_columns(
             f"left out: {name_list(sorted(stale))}, scored by another golden set or policy;"
             " metrics=[the metric itself] scores them again"
         )
-    kept = {run: [one for one in own if one not in gone | stale] for run, own in told.items()}
+    kept = {run: [one for one in own if one not in gone | stale] for run, own in by_run.items()}
     named = {one.partition("@")[0] for own in kept.values() for one in own}
-    own_of = [one for run in told for one in own_metrics(scorings[run]) if one.base in named]
+    own_of = [one for run in by_run for one in own_metrics(scorings[run]) if one.base in named]
     return kept, declared.with_metrics(own_of)

@@ -43,7 +43,7 @@ from ragscore.scoring.rules import Rule, rule_name
 from ragscore.scoring.score import Asked, Scored, scored
 from ragscore.scoring.summary import STATISTICS, metric_columns, with_saved
 from ragscore.scoring.targets import LEVELS
-from ragscore.scoring.turns import TOLD, with_told_turns, with_turns
+from ragscore.scoring.turns import ASKED, with_stated_turns, with_turns
 from ragscore.store.place import Disk, place_of
 from ragscore.store.runs import (
     ATTEMPTS,
@@ -165,7 +165,7 @@ class RunStore(RunStoreVerbs):
             Replace runs of the same ids. Without it such a run is an error, and nothing is written.
         text
             How many characters of a hit's text are stored; None: all, 0: none. What was cut can't
-            be looked for when stored hits are scored anew, nor read by a judge. Pieces are stored
+            be searched when stored hits are scored again, nor read by a judge. Pieces are stored
             whole.
         rule, profile, policies
             As for `rs.score`; a profile is given by its name. They are stored with the scores, and
@@ -290,7 +290,7 @@ class RunStore(RunStoreVerbs):
         profile: str | None = None,
         **policies: str,
     ) -> list[str]:
-        """Score stored runs anew, after labels or formulas have changed.
+        """Score stored runs again, after labels or formulas have changed.
 
         Scores and means of all runs, or of those named, are rewritten. Each run keeps the policies
         and the profile it was saved with, except for those given here.
@@ -409,7 +409,7 @@ class RunStore(RunStoreVerbs):
         """Return stored scores; with a golden set, new ones of the stored hits.
 
         Stored ones are the frame of `rs.score` with `created_at` and `system`, oldest run first.
-        New ones are those of `rs.score(store.load(runs), golden)`, for runs of any size: they are
+        New ones equal `rs.score(store.load(runs), golden)`, for runs of any size: they are
         scored group by group, here or on a Dask cluster. Nothing is written.
 
         Parameters
@@ -685,7 +685,7 @@ class RunStore(RunStoreVerbs):
         check_provenance(first, columns, ignore, details=details, remedy="refresh(golden)")
 
     def _with_rows(self, runs: list[str] | str | None) -> list[str]:
-        """Return those of the runs that can be scored; the others have means alone."""
+        """Return the runs that can be scored; the others have means alone."""
         names, there = self._names(runs), set(self._place.files())
         alone = [name for name in names if _is_without_rows(self._stored[name], there)]
         if alone:
@@ -700,15 +700,15 @@ class RunStore(RunStoreVerbs):
         return rows[column].dropna().astype("str").unique().tolist() if column in rows else []
 
     def _with_turns(self, golden: Golden, run_id: str) -> Golden:
-        """Return a golden set that names no conversation with those that a run tells."""
+        """Return the golden set with the run's conversations, if it names none itself."""
         if "conversation" in golden.queries:
             return golden
-        held = read_frame(self._open()[run_id], "responses", TOLD.__contains__)
-        return golden if held is None else with_told_turns(golden, held)
+        held = read_frame(self._open()[run_id], "responses", ASKED.__contains__)
+        return golden if held is None else with_stated_turns(golden, held)
 
 
 def _is_without_rows(run: StoredRun, there: set[str]) -> bool:
-    """Tell a run of which no table is left, or that was saved with means alone."""
+    """Return whether no table of a run is left, or it was saved with means alone."""
     if not run.scoring:
         return "metrics" in run.content
     names = [f"{run.folder}/{one.name}" for own in run.files.values() for one in own if one]

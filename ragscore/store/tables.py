@@ -36,7 +36,7 @@ FRAMES = (
 )  # fmt: skip
 ADDED = ("judgments", "chunks", "citations", "hit_meta", "reported", "calls", "documents")
 IN_PARTS = ("responses", "hits", "citations", "hit_meta", "judgments", "calls")
-SHARED = ("chunks", "documents", "problems")  # they may tell of no run in particular
+SHARED = ("chunks", "documents", "problems")  # their rows may belong to no run
 PART_HITS = 2**20  # scoring so many takes some 150 MB, without their texts
 IN_THREADS = 2**16  # rows from which arrow's threads pay for one file
 Part = tuple[StoredRun, int]
@@ -53,7 +53,7 @@ def only_run(results: Results, run_id: str) -> Results:
 
 
 def rows_of_run(frame: pd.DataFrame, run_id: str, *, with_shared: bool = False) -> pd.DataFrame:
-    """Return the rows of a run; with those of no run in particular, if they are `with_shared`."""
+    """Return the rows of a run; `with_shared`, also the rows that belong to no run."""
     codes, known = codes_of(frame["run_id"]), frame["run_id"].cat.categories.astype("str")
     holds = codes == known.get_loc(run_id) if run_id in known else np.zeros(len(frame), bool)
     rows = frame[holds | (codes < 0) if with_shared else holds]

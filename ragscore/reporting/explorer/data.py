@@ -1,7 +1,7 @@
 """The content of an explorer: every query shown, with its hits, targets and answers by run.
 
 In: the runs, what changed, and the queries to show. Out: a dict that JSON holds, in which each
-document or passage stands once. What is unknown or infinite is left out.
+document or passage occurs once. What is unknown or infinite is left out.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def content(
             queries,
             lists,
             [plain(one.loc[ids]).to_numpy().tolist() for one in values],
-            [_told(one.loc[ids]) for one in changes],
+            [_described(one.loc[ids]) for one in changes],
             [codes for *_, codes in filters],
         ),
     }
 
 
-def _told(changes: pd.DataFrame) -> list[dict[Any, Any]]:
+def _described(changes: pd.DataFrame) -> list[dict[Any, Any]]:
     """Return what changed as records, with `order`, the place in the order of reading."""
     rows = changes[["outcome", "change", "note"]].replace("", None)
     rows["order"] = changes["key"].rank(method="first")
@@ -87,15 +87,15 @@ def _queries(
     changes: list[list[dict[Any, Any]]], codes: list[list[list[int]]],
 ) -> list[dict[str, Any]]:  # fmt: skip
     ids, golden = queries["query_id"], runs.golden.queries
-    told = golden.set_index("query_id").reindex(ids)
+    known = golden.set_index("query_id").reindex(ids)
     shown = pd.DataFrame({"id": ids, "text": queries["query"].fillna(ids)})
     shown["refuse"] = is_among(ids, runs.golden._refusals)
     for name in ("reference_answer", "conversation"):
-        if name in told:
-            shown[name] = told[name].to_numpy()
-    if "conversation" in told:
+        if name in known:
+            shown[name] = known[name].to_numpy()
+    if "conversation" in known:
         turns = turn_numbers(golden).set_axis(golden["query_id"]).reindex(ids)
-        shown["turn"] = turns.where(told["conversation"].notna()).astype("Int64").array
+        shown["turn"] = turns.where(known["conversation"].notna()).astype("Int64").array
     found = [one for (one,) in records(shown, np.arange(len(shown)), len(shown))]
     of_run = {
         "hits": lists.hits, "calls": lists.calls(), "citations": lists.citations(),
@@ -118,7 +118,7 @@ def _queries(
 
 
 def _is_met(check: dict[str, str], answer: str | None) -> bool | None:
-    """Tell if an answer meets a check; None for checks that take a judge, and without an answer."""
+    """Return whether an answer meets a check; None if that takes a judge, or without an answer."""
     if check["kind"] not in ("must_contain", "forbidden") or answer is None:
         return None
     return (check["text"] in answer) == (check["kind"] == "must_contain")
@@ -195,7 +195,7 @@ class Lists:
         for name in ("path", "heading"):
             shown[name] = column(hits, name)
         shown["text"] = _texts(hits, self.results, texts)
-        # an id stands twice where runs kept different texts for it
+        # an id occurs twice where runs kept different texts for it
         keys = [pd.factorize(shown[name])[0].astype(np.int64) for name in ("id", "text")]
         rows["item"], _ = pd.factorize(keys[0] * (len(shown) + 1) + keys[1])
         once = shown[~rows["item"].duplicated().to_numpy()]
@@ -268,8 +268,8 @@ class Lists:
         """Return what judges and other tools' scorers said of each answer."""
         if (rows := self.results.judgments) is None:
             return [[] for _ in range(self.n * len(self.runs.run_ids))]
-        told = pd.DataFrame({"item": column(rows, "item_text").fillna(rows["item"].astype("str"))})
-        return self.by_run(rows, told.join(_named(rows, "criterion value verdict reason")))
+        items = pd.DataFrame({"item": column(rows, "item_text").fillna(rows["item"].astype("str"))})
+        return self.by_run(rows, items.join(_named(rows, "criterion value verdict reason")))
 
 
 def _named(rows: pd.DataFrame, names: str) -> pd.DataFrame:
@@ -277,7 +277,7 @@ def _named(rows: pd.DataFrame, names: str) -> pd.DataFrame:
 
 
 def _texts(hits: pd.DataFrame, results: Results, texts: pd.DataFrame | None) -> pd.Series:
-    """Return the hits' texts: their own, else those of `texts`, else of the run's chunks."""
+    """Return the hits' texts: their own, else from `texts`, else from the run's chunks."""
     found, parts = column(hits, "text"), [texts, results.chunks]
     if "chunk_id" not in hits:
         return found

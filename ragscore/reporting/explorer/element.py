@@ -1,7 +1,7 @@
 """The explorer as HTML: an element of a page, a page of its own, or the frame of a notebook.
 
 In: the content that `data` made. Out: text. Style and script are inside and nothing is loaded. The
-content stands packed in the element (gzip, base64), so that no text of it is ever HTML. Equal
+content is packed into the element (gzip, base64), so that no text of it is ever HTML. Equal
 content gives equal bytes: names of elements are hashes of it.
 """
 
@@ -53,14 +53,14 @@ def element(
     packed
         What `data` made, as `pack` gives it.
     link
-        "hash": links lead to the page's address; "message": the selection is told to the page
-        around this one.
+        "hash": links lead to the page's address; "message": the page around this one
+        gets the selection.
     code
         What copied code begins with: cmp or ev.
     state
         What to open with: query, outcome, search.
     plain
-        HTML that stands there until the explorer starts, and where no script runs.
+        HTML shown until the explorer starts, and where no script runs.
     """
     options = json.dumps({"link": link, "code": code, "theme": "auto", "state": state})
     name = f"x-{hashlib.sha256((packed + options).encode()).hexdigest()[:12]}"

@@ -265,10 +265,10 @@ def _explorer(
     kept = sorted(list(dict.fromkeys([*asked, *order.tolist()]))[:max_queries])
     made = content(runs, queries.iloc[kept], values, changes, by, texts)
     left_out = tuple(_left_out(runs, queries, made, code, max_queries))
-    told = {"title": title, "verdict": verdict, "left_out": left_out}
+    header = {"title": title, "verdict": verdict, "left_out": left_out}
     listed = listed_of(runs, queries, changes).iloc[order[np.isin(order, kept)]]
     listed = listed.reset_index(drop=True)
-    return Explorer(title, left_out, listed, state, pack(told | made), code)
+    return Explorer(title, left_out, listed, state, pack(header | made), code)
 
 
 def _left_out(

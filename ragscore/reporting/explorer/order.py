@@ -1,7 +1,7 @@
 """What became of every query in every run, and in which order to read them.
 
 In: the runs shown. Out: a frame per run, with a row per query. Lists, tables and the query that is
-opened first all go by this one order.
+opened first all use this one order.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def changes_of(runs: Runs, values: list[pd.DataFrame]) -> list[pd.DataFrame]:
 
     Columns: `outcome` against the first run (NA: not compared), `change` in a few words, `note`
     with its known cause, and `key`: the lowest is to be read first, NaN is no change. Of one run
-    alone, keys go by its first primary metric.
+    alone, the first primary metric makes the keys.
     """
     first, *others = values
     if not runs.compared:

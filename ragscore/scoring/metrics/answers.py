@@ -148,7 +148,7 @@ literal = Family("answers", where="due", reads="responses.answer")
 
 @literal(
     "key_facts_literal",
-    "key facts whose words stand in the answer, in lower case and without punctuation / all"
+    "key facts whose words are in the answer, in lower case and without punctuation / all"
     " of them",
     needs=(KEY_FACTS,),
 )

@@ -83,7 +83,7 @@ class Cited:
         cited["name"] = cited["marker"].astype("str").fillna(number).where(is_bare, "")
         row = rows.of(rows.seen)
         near = np.flatnonzero(np.isin(row, cited["row"]))
-        # passages, and the column by which they are those of a citation
+        # passages, and the column that joins them to citations
         self.known = [(locators(rows.seen.iloc[near]).assign(row=row[near]), "row")]
         if chunks is not None:
             run = codes_of(chunks["run_id"]) if "run_id" in chunks else np.full(len(chunks), -1)
@@ -240,7 +240,7 @@ _CLOSING = "\"'“”`"
 
 
 def citations_in(text: str) -> list[tuple[str, str]]:
-    """Return the paths and headings cited in a text, those of a `Citations:` block first."""
+    """Return the paths and headings cited in a text, a `Citations:` block's first."""
     begin = found.start() if (found := _BLOCK.search(text)) else len(text)
     cited = []
     for whole in (*_CITATION.findall(text[begin:]), *_CITATION.findall(text[:begin])):

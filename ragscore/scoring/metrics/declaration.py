@@ -84,8 +84,8 @@ class Metric:
             ("formula", self.formula), ("range", f"{self.range}, {self.better} is better"),
             ("kind", self.kind), ("NaN when", self.nan_when), ("also", self.also),
         ]  # fmt: skip
-        told = [f"  {key:<10}{text}" for key, text in rows if text]
-        return visible("\n".join([self.name, *told]))
+        lines = [f"  {key:<10}{text}" for key, text in rows if text]
+        return visible("\n".join([self.name, *lines]))
 
     @property
     def base(self) -> str:
@@ -114,7 +114,7 @@ class Metric:
 
     @property
     def tested_as(self) -> str:
-        """The kind that intervals and tests go by; a scale with two ends is bounded."""
+        """The kind that intervals and tests use; a scale with two ends is bounded."""
         return "bounded" if self.kind == "other" and np.isfinite(self.width) else self.kind
 
     @property
@@ -127,7 +127,7 @@ class Metric:
         """The power of two at or below its width; 1 without bounds.
 
         Values are divided by it before they are tested, which loses no bit: tolerances are then
-        those of a scale of about 1.
+        right for a scale of about 1.
         """
         return float(np.exp2(np.floor(np.log2(self.width)))) if np.isfinite(self.width) else 1.0
 
@@ -234,7 +234,7 @@ def spelling(name: str) -> str:
 
 
 class MetricTable(dict[str, Metric]):
-    """Metrics by name, and the labels that stand for them.
+    """Metrics by name, and their labels.
 
     `TABLE` holds ours. Columns and metrics of your own are added by `with_metrics`: a table belongs
     to its evaluation, so two evaluations may mean different things by one name.
@@ -255,7 +255,7 @@ class MetricTable(dict[str, Metric]):
     def __reduce__(self) -> Any:
         return MetricTable, (list(self.values()),)
 
-    # ours, and those that `to_plain` wrote; what `rs.metric` takes is told in `own`
+    # ours, and what `to_plain` wrote; `own` says what `rs.metric` takes
     from_plain: ClassVar[Callable[[Any], "MetricTable"]]
 
     @property
@@ -277,7 +277,7 @@ class MetricTable(dict[str, Metric]):
         }  # fmt: skip
 
     def headline(self, columns: Iterable[str]) -> list[str]:
-        """Return the metrics that a table shows by default: headline ones, and those of your own.
+        """Return the metrics that a table shows by default: headline ones, and your own.
 
         All columns if none is a headline metric.
         """
@@ -379,19 +379,19 @@ class MetricTable(dict[str, Metric]):
         for one in metrics:
             known = found.setdefault(one.name, one)
             if known != one:
-                told = " and as ".join(
+                both = " and as ".join(
                     repr(f"{it.better} is better, {it.range} {it.source}".strip())
                     for it in (known, one)
                 )
                 raise DataError(
-                    f"{one.name} is declared as {told}", field="better, range",
+                    f"{one.name} is declared as {both}", field="better, range",
                     allowed="one declaration of a column, or another name",
                 )  # fmt: skip
             found[one.name] = known if known.compute else one
         return MetricTable(found.values())
 
     def labels(self, names: Collection[str] | None = None) -> list[str]:
-        """Return the labels of these metrics at the usual cut-offs; by default those of "all"."""
+        """Return the labels of these metrics at the usual cut-offs; by default all metrics."""
         return [
             label for one in self.values()
             if (one.default if names is None else one.name in names) for label in one.labels

@@ -108,10 +108,10 @@ def judged_nuggets(rows: Any) -> pd.DataFrame:
     asked = asked.merge(facts.astype({"importance": "str", "weight": "float64"}), on="query_id")
     judged = rows.verdicts[rows.verdicts["criterion"].eq("nuggets") & ~rows.verdicts["failed"]]
     strict = (judged["value"] >= 1).astype("float64").where(judged["value"].notna())
-    told = judged.assign(strict=strict, text=judged["item_text"]).reindex(
+    verdicts = judged.assign(strict=strict, text=judged["item_text"]).reindex(
         columns=["row", "item", "text", "value", "strict"]
     )
-    by_text = told.merge(asked[["row", "text", "nugget"]], on=["row", "text"], how="left")
+    by_text = verdicts.merge(asked[["row", "text", "nugget"]], on=["row", "text"], how="left")
     number = by_text["nugget"].fillna(pd.to_numeric(by_text["item"], errors="coerce"))
     keys = ["row", "nugget"]
     known = by_text.assign(nugget=number).dropna(subset=["nugget", "value"])

@@ -59,7 +59,7 @@ class MatchedHits:
         with np.errstate(invalid="ignore", divide="ignore"):
             values = label.metric.compute(self.up_to(label.k), label)
         is_unknown = self.n_judged == 0
-        if self.rows.has_outcome.any():  # it tells the rank of the first relevant hit, and no more
+        if self.rows.has_outcome.any():  # the rank of the first relevant hit is known, and no more
             is_known = self.rows.outcomes["passed"].notna() & (label.metric.base in ("hit", "mrr"))
             is_unknown = is_unknown | (self.rows.has_outcome & ~is_known.to_numpy())
         return np.where(is_unknown, np.nan, values)
