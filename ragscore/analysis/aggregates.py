@@ -17,7 +17,7 @@ def aggregate(
 ) -> dict[str, dict[str, Any]]:
     """Aggregate each run as a harness writes it: run_id -> a dict, as `ev.save` writes.
 
-    `harness` is that of the profile by default.
+    `harness` is the profile's by default.
     """
     harness, reading = harness or harness_of(profile), find_reading(profile)
     ks = k_of_runs(results.runs, harness.default_k)

@@ -151,12 +151,12 @@ def reported_provenance(run: dict[str, Any], metric: str) -> Provenance:
     if metric in (*CRITERIA, FAILED):
         judge = [config.get(name) for name in JUDGE_OF_RUN]
         names = ("", "prompt ", "temperature ")
-        told = [
+        words = [
             f"{name}{value:g}" if isinstance(value, float) else f"{name}{value}"
             for name, value in zip(names, judge, strict=True)
             if value is not None
         ]
-        parts["judge"] = ", ".join(told) or None
+        parts["judge"] = ", ".join(words) or None
     return {
         name: str(value) for name, value in parts.items() if value is not None and value == value
     }
@@ -173,7 +173,7 @@ def config_changes(runs: pd.DataFrame) -> dict[str, str]:
     """Return run id -> what differs from the config of the same system's run before.
 
     Seeds and the chunker's version are left out: repeats differ in the one, and a segment's break
-    tells the other.
+    names the other.
     """
     before: dict[str, dict[str, str]] = {}
     found = {}

@@ -25,7 +25,7 @@ DECISIONS = (*ANSWERED, "over-refusal", "right refusal", "unsupported answer", *
 # Metrics that say that an answer is right, in order of preference, each with its threshold. A
 # judge's 4 of 5 is where LlamaIndex's correctness evaluator passes.
 RIGHT_FROM = {"judge_correctness": 4.0, "key_facts": 1.0, "answer_checks": 1.0}
-# The metrics that tell answers from refusals, and right answers from wrong ones.
+# The metrics that separate answers from refusals, and right answers from wrong ones.
 DECIDED_BY = ("refusal_correct", "false_refusal", "answer_checks")
 
 
@@ -138,7 +138,7 @@ def rows_with_queries(scores: pd.DataFrame) -> pd.DataFrame:
 def by_system(
     rows: pd.DataFrame, repeats: Mapping[str, list[str]]
 ) -> tuple[pd.DataFrame, pd.Series]:
-    """Return the rows with repeats as runs of one name, and how many runs each name stands for."""
+    """Return the rows with repeats as runs of one name, and how many runs have each name."""
     system = {run: name for name, runs in repeats.items() for run in runs}
     names = pd.Series([system.get(str(one), str(one)) for one in rows["run_id"].cat.categories])
     run_id = pd.Categorical(names[codes_of(rows["run_id"])], categories=names.unique())

@@ -70,8 +70,8 @@ def read_history(
 ) -> History:
     """Read a store, or scores; see `store.trend` and `ev.trend`.
 
-    `runs` says of each run of the scores what is known of it; the judges of a metric in `JUDGED`
-    are those of the `results`.
+    `runs` describes each run of the scores; the judges of a metric in `JUDGED` come from the
+    `results`.
     """
     scorings: dict[str, dict[str, Any]] = {}
     judges: dict[str, Any] = {}

@@ -107,7 +107,7 @@ class Leaderboard(JsonResult, Display):
                 )
                 name += f", n\u00a0=\u00a0{n}{of}"
             signs = self._signs(metric)
-            # a cell without a mark has its room, so that numbers stand one below another
+            # a cell without a mark has its room, so that numbers are aligned
             columns[name] = [
                 f"{cell} {sign or BLANK}" if any(signs) else cell
                 for cell, sign in zip(cells, signs, strict=True)
@@ -120,9 +120,9 @@ class Leaderboard(JsonResult, Display):
         of = {sign: [run for run, one in zip(self._run_ids, first, strict=True) if one == sign]
               for sign in first}  # fmt: skip
         if self._baseline is not None:
-            told = [f"{few_names(of[SIGNS[word]])} {word}" for word in ("better", "worse", UNSURE)
+            parts = [f"{few_names(of[SIGNS[word]])} {word}" for word in ("better", "worse", UNSURE)
                     if SIGNS[word] in of]  # fmt: skip
-            return f"Against {self._baseline} by {metric}: {'; '.join(told)}"
+            return f"Against {self._baseline} by {metric}: {'; '.join(parts)}"
         if BEST not in of:
             several = f"{plural(len(self._run_ids), 'run')} by {metric}"
             return several if self._run_ids[1:] else f"{self._run_ids[0]}, no run to compare with"
@@ -133,8 +133,8 @@ class Leaderboard(JsonResult, Display):
         """Return the mark of each run in a metric; with a baseline the sign of its word."""
         key, name = ("run_id", "mark") if self._baseline is None else ("run_candidate", "verdict")
         rows = self.table if self._baseline is None else self.pairs
-        told = zip(rows["metric"], rows[key], rows[name].fillna(""), strict=True)
-        signs = {run: SIGNS.get(word, word) for own, run, word in told if own == metric}
+        verdicts = zip(rows["metric"], rows[key], rows[name].fillna(""), strict=True)
+        signs = {run: SIGNS.get(word, word) for own, run, word in verdicts if own == metric}
         return [signs.get(run, "") for run in self._run_ids]
 
     def notes(self) -> list[str]:
@@ -158,8 +158,8 @@ class Leaderboard(JsonResult, Display):
             rows = self.pairs[(self.pairs["metric"] == metric).to_numpy()]
             rows = rows.set_index("run_candidate").reindex(runs)
             texts = shown_intervals(rows[["delta", "low", "high"]], signed=True)
-            told = zip(texts, rows["verdict"].astype("object").fillna(""), strict=True)
-            columns[in_words(metric)] = [f"{text} {word}".rstrip() for text, word in told]
+            cells = zip(texts, rows["verdict"].astype("object").fillna(""), strict=True)
+            columns[in_words(metric)] = [f"{text} {word}".rstrip() for text, word in cells]
         # difference, interval and word of each candidate
         against = Table(
             pd.DataFrame(columns), f"Against {self._baseline}", [*columns], SHOWN_ROWS, ".pairs"
@@ -225,7 +225,7 @@ def leaderboard(
 
 
 def level_of_all(aligned: AlignedScores, baseline: str | None, groups: Codes | None) -> float:
-    """Return the level of each interval, at which those of all pairs and metrics hold together."""
+    """Return the level of each interval at which all pairs' and metrics' hold together."""
     return level_together(*_stacked(aligned, baseline), groups)
 
 
@@ -306,9 +306,9 @@ def _pairs_of(
 def _marks(table: pd.DataFrame, pairs: pd.DataFrame) -> list[str | None]:
     """Return ★ for the best run of a metric, ≈ for those without a sure difference from it."""
     names = ["metric", "run_baseline", "run_candidate", "verdict"]
-    told = pairs.loc[pairs["verdict"].notna().to_numpy(), names].to_numpy().tolist()
-    asked = {metric for metric, *_ in told}
-    unsure = {(metric, frozenset(runs)) for metric, *runs, word in told if word == UNSURE}
+    decided = pairs.loc[pairs["verdict"].notna().to_numpy(), names].to_numpy().tolist()
+    asked = {metric for metric, *_ in decided}
+    unsure = {(metric, frozenset(runs)) for metric, *runs, word in decided if word == UNSURE}
     ranks = list(zip(table["metric"], table["run_id"], table["rank"], strict=True))
     # of equal ones the first, as the last that is written
     best = {metric: run for metric, run, rank in ranks[::-1] if rank == 1 and metric in asked}

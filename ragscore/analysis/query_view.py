@@ -35,7 +35,7 @@ class QueryView(Display):
     """One query as several runs answered it: lists side by side, targets, and answers.
 
     A `*` marks a hit that met a target, an arrow by how many ranks it moved. Ranks run through
-    several calls, and what each call asked stands above.
+    several calls, and what each call asked is above it.
 
     Attributes
     ----------
@@ -290,8 +290,8 @@ def _labels(hits: pd.DataFrame, run_id: str, first_run: str) -> pd.Series:
         notes = ["new" if pd.isna(row["rank_before"]) else move] if run_id != first_run else []
         if not pd.isna(earlier := row.get("repeats", pd.NA)):
             notes.append(f"as in call {earlier}")
-        told = f" ({', '.join(notes)})" if notes else ""
-        texts[row["rank"]] = f"{'*' if row['target'] else ' '} {row['id']}{told}"
+        noted = f" ({', '.join(notes)})" if notes else ""
+        texts[row["rank"]] = f"{'*' if row['target'] else ' '} {row['id']}{noted}"
     return pd.Series(texts, dtype="str")
 
 

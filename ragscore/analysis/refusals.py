@@ -71,7 +71,7 @@ class Refusals(FramesResult):
         - right refusal and unsupported answer: queries that should be refused and were decided
         - undecided, unlabelled, failed, missing, extra: all rows of the run.
 
-        `right_by` is that of the object.
+        `right_by` is the object's.
     quality
         The quality of the answers that a run gave, beside its coverage: a system that answers only
         easy queries has good answers. One row per run and metric, over answerable queries to which

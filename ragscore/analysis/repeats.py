@@ -172,7 +172,7 @@ def of_systems(ev: Any) -> Any:
     """Return an evaluation with the repeats of each system averaged query by query.
 
     Runs of one `system` that have a `repeat` are averaged, and called by the system from then on;
-    all others stay as they are. Its results are those of each system's first repeat.
+    all others stay as they are. Its results come from each system's first repeat.
     """
     names = average_names(ev._runs, pd.Series(ev.run_ids)).set_axis(ev.run_ids)
     with unsaid("queries that some repeats were not asked"):
@@ -284,8 +284,8 @@ def sides_named(sides: list[Results]) -> list[Results]:
                 allowed="another name of a file, or rs.load_results(path, run_id='new')",
             )
         taken |= {*runs, *names}
-        told = side.runs.assign(system=names.to_numpy())
+        described = side.runs.assign(system=names.to_numpy())
         if len(runs) > 1:
-            told["repeat"] = pd.array(range(1, len(runs) + 1), dtype="Int64")
-        found.append(replace(side, runs=told))
+            described["repeat"] = pd.array(range(1, len(runs) + 1), dtype="Int64")
+        found.append(replace(side, runs=described))
     return found

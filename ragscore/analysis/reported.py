@@ -74,10 +74,10 @@ def aggregates(results: Results) -> pd.DataFrame:
 
 def split_reported(results: Results) -> tuple[Results, list[str]]:
     """Return the runs that have rows, and the names of those that report means alone."""
-    told = set() if results.reported is None else set(aggregates(results)["run_id"])
+    reporting = set() if results.reported is None else set(aggregates(results)["run_id"])
     asked = set(results.responses["run_id"].unique())
     run_ids = results.runs["run_id"].astype("str").tolist()
-    alone = [one for one in run_ids if one in told and one not in asked]
+    alone = [one for one in run_ids if one in reporting and one not in asked]
     return results.select([one for one in run_ids if one not in alone]) if alone else results, alone
 
 

@@ -89,7 +89,7 @@ class Trend(Display):
         return shown.assign(
             **{f"{heading} [low, high]": shown_intervals(table[[name, lower, upper]])},
             **p95,
-            n=counts.where(table["n"].notna(), "not told"),
+            n=counts.where(table["n"].notna(), "unknown"),
             segment=table["segment"],
         ).assign(**{"": marks})
 
@@ -103,7 +103,7 @@ class Trend(Display):
         if alone := self.table.loc[self.table["is_reported"], "run_id"].unique().tolist():
             notes.append(
                 f"reported without rows, not scored here: {name_list(alone)}; only the hash of"
-                " their golden set tells whether they may be compared"
+                " their golden set shows whether they may be compared"
             )
         band = self.table[self.table["band_low"].notna()]
         if len(band):
@@ -136,10 +136,10 @@ def stored_trend(
     Means are only comparable over time if they
     were computed the same way. A new `segment` begins where a component of the provenance changes:
     labels, match level and rule, policies, profile, chunker version, judge, version of the metric
-    (as far as the runs state them). What other labels broke is one line where all runs are scored
-    anew: `store.evaluate(golden).trend(metric)`.
+    (as far as the runs state them). Where other labels broke a line, score all runs
+    again: `store.evaluate(golden).trend(metric)`.
 
-    Runs of which only aggregates are known stand beside the others, marked as reported: their
+    Runs of which only aggregates are known are shown beside the others, marked as reported: their
     breaks are where the hash of their eval set, their dataset version or their judge differs. What
     was relabelled under the same hash can't be seen.
 
@@ -197,7 +197,7 @@ def trend_of(history: History, baseline: str | None = None) -> Trend:
 
 
 def as_drawn(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a trend's table as a picture needs it; `mean`, `low`, `high` are those of the lead.
+    """Return a trend's table as a picture needs it; with `mean`, `low`, `high` of the lead.
 
     The lead of times and costs is the median, which has no noise band. Bands are kept in segments
     in which they say something: that a run left them, or where the newest run lies.

@@ -68,7 +68,7 @@ def make_parser() -> CommandParser:
         prog="ragscore",
         usage="ragscore [-h] [--version] COMMAND ...",
         description="Score and compare retrieval and RAG runs.",
-        epilog="ragscore COMMAND --help tells more, with an example.",
+        epilog="ragscore COMMAND --help explains each option, with an example.",
     )
     parser.add_argument("--version", action="version", version=f"ragscore {__version__}")
     commands = parser.add_subparsers(

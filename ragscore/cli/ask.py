@@ -318,8 +318,8 @@ def judge_command(args: argparse.Namespace) -> int:
     for state in ("judge_failed", "not_asked"):
         if n := int(states.get(state, 0)):
             reason = judged.ledger.loc[judged.ledger["state"] == state, "reason"].iloc[0]
-            told = state.removeprefix("judge_").replace("_", " ")
-            say(f"ragscore: {n} judgments {told}, first: {reason}", file=sys.stderr)
+            words = state.removeprefix("judge_").replace("_", " ")
+            say(f"ragscore: {n} judgments {words}, first: {reason}", file=sys.stderr)
             status = int(state == "not_asked")
     if "judge_failed" in states and not {"scored", "not_measurable"} & set(states.index):
         return ALL_FAILED

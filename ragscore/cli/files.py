@@ -335,7 +335,7 @@ def write_files(folder: str, found: Gate, cmp: Any, about: str, link: str | None
 
 @command(
     "check FILE...",
-    "Tell which metrics some files support, and what others lack.",
+    "List the metrics that some files support, and what others lack.",
     "check golden.yaml runs/dense",
     option(
         "files", f"golden files, runs, or both: {RUN_HELP.rpartition(',')[0]}", "file", nargs="+"
@@ -354,9 +354,9 @@ def check_command(args: argparse.Namespace) -> None:
     options = {"format": None, "columns": None, "strict": False} | reading(args)
     sources, lines = list[Golden | Results](), list[str]()
     for file in args.files:
-        found, told = read_source(file, options)
+        found, notes = read_source(file, options)
         sources += found
-        lines += told
+        lines += notes
     table = supported_metrics(*sources)
     traced = [one for one in sources if isinstance(one, Results) and "x_n_spans" in one.responses]
     counts = [row for one in traced for row in records_of(traces(one))]

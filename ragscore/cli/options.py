@@ -58,7 +58,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise a `DataError` instead of printing the usage and leaving."""
-        raise DataError(message, allowed=f"usage: {self.usage}; --help tells more")
+        raise DataError(message, allowed=f"usage: {self.usage}; --help explains more")
 
 
 def command(
@@ -146,7 +146,7 @@ def reading_options(prefix: str, example: str, *sides: str) -> list[Option]:
     return [
         option(
             f"--{prefix}format",
-            f"how to read it: {', '.join(names)} (default: as its content tells)",
+            f"how to read it: {', '.join(names)} (default: by its content)",
             "NAME",
         ),
         option(
@@ -356,7 +356,7 @@ def evaluation(
     if args.golden != NO_GOLDEN:
         golden, results = load(args, names)
         return evaluate(results, golden, chosen, **how)
-    # labels stand beside the runs in files of other tools, which `evaluate` reads
+    # labels are beside the runs in files of other tools, which `evaluate` reads
     sources = read_runs(args, names) if reading(args) else _sources(args, names)
     found = evaluate(sources, None, chosen, **how)
     return found.select(runs=args.run) if args.run else found

@@ -30,7 +30,7 @@ LIBRARIES = (
     "ragscore", "pandas", "numpy", "pyarrow", "httpx", "openai", "bm25s",
     "onnxruntime", "torch", "transformers", "sentence-transformers",
 )  # fmt: skip
-_HEADER = ""  # stands for the query of the first row
+_HEADER = ""  # in place of the query of the first row
 
 
 @dataclass
@@ -185,8 +185,8 @@ def run_description(
     """Return the content of `run.json`, and warnings.
 
     The config in `run.json` gains what the replies report. A value that contradicts a setting
-    stands apart, under the config's `reported`. If replies differ, all values are listed, sorted by
-    their JSON.
+    is kept apart, under the config's `reported`. If replies differ, all values are listed, sorted
+    by their JSON.
 
     Parameters
     ----------
@@ -206,8 +206,8 @@ def run_description(
             notes.append(f"replies differ in {name}: {_shown(', '.join(sorted(by_text)), 100)}")
         if name in was and dumped(was[name]) != dumped(value):
             contradicting[name] = value
-            told, sent = (_shown(dumped(one), 100) for one in (value, was[name]))
-            notes.append(f"the system reports {name} {told} where {sent} was set")
+            reported, sent = (_shown(dumped(one), 100) for one in (value, was[name]))
+            notes.append(f"the system reports {name} {reported} where {sent} was set")
         config.setdefault(name, value)
     if contradicting:
         config["reported"] = contradicting

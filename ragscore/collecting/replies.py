@@ -1,6 +1,6 @@
 """Replies of systems -> records of `per_query.jsonl`.
 
-What `rs.load_results` can't read of a reply is told by its record, so a run that was written loads.
+What `rs.load_results` can't read of a reply is the query's error, so a run that was written loads.
 """
 
 import json
@@ -72,8 +72,8 @@ def record_of(
         values = _reply_fields(redactor.values(plain(reply, json_scalar)))
     except (TypeError, RecursionError, ValueError) as fault:
         raise AskError(f"the reply can't be written: {fault}") from fault
-    told = values.get("error") or None
-    error = told if told is None or isinstance(told, str) else json.dumps(told, ensure_ascii=False)
+    given = values.get("error") or None
+    error = given if isinstance(given, str | None) else json.dumps(given, ensure_ascii=False)
     if error is None and "hits" not in values and values.get("answer") is None:
         raise AskError(f"the reply holds neither hits nor an answer: {describe(values or None)}")
     beside = {name: one for name, one in values.items() if name.startswith("latency_")}
@@ -128,7 +128,7 @@ def _reply_fields(reply: Any) -> dict[str, Any]:
 
 
 def _answer(values: dict[str, Any]) -> Any:
-    """Return the answer object, with fields that stand beside its text; None for a search only."""
+    """Return the answer object, with fields beside its text; None for a search only."""
     answer = values.get("answer")
     beside = {name: values[name] for name in _ANSWER_FIELDS if values.get(name) is not None}
     if not isinstance(answer, (str, dict)) and (answer is not None or not beside.get("refused")):

@@ -171,7 +171,7 @@ def ask_all(
                 return save(record)
             except BaseException:
                 stop.set()
-                closed.set()  # the first error is the one to tell
+                closed.set()  # the first error is the one to raise
                 raise
 
     # Without threads, connections that are bound to the calling thread work.

@@ -124,11 +124,11 @@ def collect(
         the query has failed then. With `timeout=None`, a single worker is the calling thread
         itself.
     name
-        The system's name; by default that of the function, host or program.
+        The system's name; by default the name of the function, host or program.
     run_id, suite, repeat
         Id, suite and repeat number of the run. The default id sorts by time.
     note
-        A description of the run: what is tested by it. It stands in `run.json`, in the runs frame
+        A description of the run: what is tested by it. It is in `run.json`, in the runs frame
         and in reports. A resumed run keeps the one it was begun with unless another is given.
     config
         Further facts about the system, for the snapshot in `run.json`.
@@ -214,8 +214,8 @@ def collect(
         journal.file.unlink()
     finally:
         tested.close()
-    for told in notes:
-        warn(told)
+    for note in notes:
+        warn(note)
     return load_results(folder / RUN_NAME)
 
 

@@ -50,7 +50,7 @@ class System:
     takes
         Names of the request fields that it accepts besides the query; None means any.
     needs
-        Those of them that it requires.
+        The fields among these that it requires.
     redactor
         Hides the keys that it sends: no file and no log may hold them.
     close
@@ -113,8 +113,8 @@ def in_time(call: Callable[[], Any], seconds: float | None) -> Any:
 def function_system(function: Callable[..., Any], name: str | None = None) -> System:
     """Return a system that calls a function.
 
-    The query goes to the parameter `query` or `question`, else to the first one. Settings go by
-    name.
+    The query goes to the parameter `query` or `question`, else to the first one. Settings are
+    passed by name.
     """
     kind = function if hasattr(function, "__qualname__") else type(function)
     call, takes, needs = _signature(function)
@@ -152,7 +152,7 @@ def _awaited(awaitable: Any, loop: asyncio.AbstractEventLoop, seconds: float | N
     try:
         return future.result(seconds)
     except TimeoutError:
-        if future.done() or seconds is None:  # a time-out of its own, whose message tells more
+        if future.done() or seconds is None:  # a time-out of its own, whose message says more
             raise
         future.cancel()
         raise timed_out(seconds) from None

@@ -74,15 +74,15 @@ class Cells:
         """Return a column as one of a type; texts and numbers are read as what they say."""
         if type in WIDTHS:
             return self.numbers(column, type)
-        read, told = READ.get(type, READ["text"])
+        read, needed = READ.get(type, READ["text"])
         if read is _text and (texts := _plain_texts(column)) is not None:
             return texts
         values = [None if (value := plain_cell(one)) is None else read(value) for one in column]
         dtype = "boolean" if read is _flag else "str"
         found = pd.Series(values, column.index, dtype=dtype, name=column.name)
-        if told:
+        if needed:
             is_bad = found.isna() & column.notna()
-            self.report(column, is_bad, allowed or told, drops=self.drops)
+            self.report(column, is_bad, allowed or needed, drops=self.drops)
         return found
 
     def numbers(self, column: pd.Series, type: str = "number") -> pd.Series:
@@ -133,7 +133,7 @@ def _text(value: Any) -> str | None:
 
 
 def _answer(value: Any) -> str | None:
-    """Return a text, that of a list of one text, or of the blocks of a message."""
+    """Return a text, the only one of a list, or the text of the blocks of a message."""
     if not isinstance(value, list):
         return _text(value)
     blocks = [one.get("text") for one in value if isinstance(one, dict)]
@@ -204,7 +204,7 @@ def ids_of_queries(asked: pd.DataFrame, runs: Any = None) -> pd.Series:
     """Return an id for each query that has none: `hash_query` of its text.
 
     A text that a run, or a golden set, has in several places of conversations is several queries:
-    their ids are these places, such as `s1/3`, or `s1/q-...` without turns. So are those of rows
+    their ids are these places, such as `s1/3`, or `s1/q-...` without turns. So are ids of rows
     without a text.
 
     Parameters
@@ -241,6 +241,6 @@ def text_id(text: str) -> str:
 
 
 def run_name_of(source: Path | pd.DataFrame) -> str:
-    """Return the name of a run that has none: that of its file, or "run"."""
+    """Return the name of a run that has none: its file's, or "run"."""
     name = source.name.removesuffix(".gz") if isinstance(source, Path) else "run"
     return name.rsplit(".", 1)[0] or name

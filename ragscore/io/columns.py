@@ -151,7 +151,7 @@ _OTHER: dict[str, tuple[str, str, str, set[str], set[str]]] = {
     "results": ("golden", "labels", "returned", {"rank", "score", "answer"},
                 {*_KNOWN["golden"]["grade"]} - _OF_SCORES),
 }  # fmt: skip
-"""Side -> the other one: what it looks like, roles that tell of the side, names of the other."""
+"""Side -> the other one: what it looks like, roles that mark the side, names of the other."""
 
 
 def kind_of(value: Any) -> str:
@@ -177,7 +177,7 @@ def kind_of(value: Any) -> str:
 
 
 def called(names: Iterable[str], side: str, *roles: str) -> list[str]:
-    """Return the columns that are called as those of these roles; a bare `id` is of anything."""
+    """Return the columns with names of these roles; a bare `id` may be anything's."""
     known = {one for role in roles or ROLES[side] for one in _KNOWN[side][role]} - {"id"}
     return [name for name in names if plain_name(name) in known]
 
@@ -218,7 +218,7 @@ def resolve(
     ------
     DataError
         An unknown role, a column that isn't there; two specific names for a role; a column that may
-        be two things; nothing that tells the query, or what was returned or expected.
+        be two things; no column for the query, or for what was returned or expected.
     """
     given = dict(columns or {})
     check_columns(given, fields, side, where)
@@ -250,13 +250,13 @@ def resolve(
 def _column_of(
     role: str, roles: Columns, fields: Mapping[str, Any], side: str, where: str
 ) -> str | None:
-    """Return the column of a role, None if no name tells one."""
+    """Return the column of a role, None if no name fits."""
     own, names = _OWN.get(side, {}).get(role, plain_name(role)), _KNOWN[side][role]
     plain = {one: plain_name(one) for one in fields}
     # of a column in which ids are named, nothing else is taken
     taken = {*roles.values(), *(roles[one].partition(".")[0] for one in ID_ROLES if one in roles)}
     if role in ID_ROLES and not _BESIDE[side] & {*plain.values()}:
-        # nothing tells that a bare `id` is a document's: then it is the record's own
+        # nothing shows that a bare `id` is a document's: then it is the record's own
         scalars = [one for one in plain if kind_of(fields[one]) not in ("list", "mapping")]
         plain |= {one: "" for one in scalars if plain[one] == "id"}
     every = [
@@ -274,7 +274,7 @@ def _column_of(
         return mine[0]
     specific = [one for one in fitting if plain[one] not in _VAGUE]
     if side == "golden" and role in ID_ROLES:
-        # ids of anything come after those of what is expected
+        # ids of anything come after ids of what is expected
         ids = {plain_name(name) for name in _IDS[role].split()}
         specific = [one for one in specific if plain[one] not in ids] or specific[:1]
     if len(specific) > 1:
@@ -289,7 +289,7 @@ def _column_of(
 
 
 def _fits(role: str, column: str, value: Any) -> bool:
-    """Return True for a value such as those of a role are."""
+    """Return whether a value is of the kind that a role has."""
     if role in _KINDS and kind_of(value) not in _KINDS[role]:
         return False
     items = found if isinstance(found := nested(value), list) else []
@@ -302,11 +302,11 @@ def _fits(role: str, column: str, value: Any) -> bool:
 
 
 def _ask(role: str, roles: Columns, fields: Mapping[str, Any], side: str, where: str) -> None:
-    """Refuse a column that may be two things, by the role that its name tells."""
+    """Refuse a column that may be two things, by the role of its name."""
     column = roles[role]
     values, name, is_id = nested(fields[column]), plain_name(column), role in ID_ROLES
     texts = [one for one in values if isinstance(one, str)] if isinstance(values, list) else []
-    tells = roles.keys() - {"query_id", "query"}
+    named = roles.keys() - {"query_id", "query"}
     has_bare_id = plain_name(roles.get("query_id", "")) == "id" and "query" not in roles
     other, looks, taken, own, marks = _OTHER[side]
     mark = next((one for one in fields if plain_name(one) in marks), None)
@@ -338,12 +338,12 @@ def _ask(role: str, roles: Columns, fields: Mapping[str, Any], side: str, where:
         (
             role == "text"
             and side == "results"
-            and tells == {"text"}
+            and named == {"text"}
             and has_bare_id
             and isinstance(values, str),
             f"{column}, beside {roles.get('query_id')}, may be the query's own text",
             {"query": column},
-            f'for queries; {{"text": "{column}"}} if it is that of a hit',
+            f'for queries; {{"text": "{column}"}} if it is text of a hit',
         ),
         (
             role == "answer" and isinstance(fields[column], dict),
@@ -352,7 +352,7 @@ def _ask(role: str, roles: Columns, fields: Mapping[str, Any], side: str, where:
             'or {"answer": None}',
         ),
         (
-            role == "answer" and tells == {"answer"} and name == "answer",
+            role == "answer" and named == {"answer"} and name == "answer",
             f"{column} may be the answer of a system, or the expected one",
             {"answer": column},
             f'for a system\'s; rs.load_golden(..., columns={{"reference_answer": "{column}"}})'
@@ -459,7 +459,7 @@ def check_role(role: str, side: str, where: str | None = None) -> None:
 def unsettled(
     fields: Mapping[str, Any], roles: Columns, side: str, where: str, kind: str
 ) -> DataError:
-    """Return the error of a table whose columns don't tell what they are.
+    """Return the error of a table whose columns can't be recognized.
 
     It shows the first record and a `columns=` to complete.
     """

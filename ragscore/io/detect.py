@@ -44,7 +44,7 @@ kebab's comparisons."""
 
 @dataclass(frozen=True)
 class Sample:
-    """The beginning of a file, from which its format is told.
+    """The beginning of a file, by which its format is recognized.
 
     Attributes
     ----------
@@ -128,15 +128,15 @@ class Format:
         Its writer, which takes results or a golden set and a path, which it returns. None if there
         is none.
     about
-        What it is, what tells it, and what a golden set takes of it, for the manual.
+        What it is, how it is recognized, and what a golden set takes of it, for the manual.
     options
         Load options that only some formats have.
     suffixes
-        Endings of paths that mean it when it is written. Of a file that can't be read its reader
-        tells the line that is wrong.
+        Endings of paths that mean it when it is written. Of a file that can't be read, its reader
+        names the line that is wrong.
     keeps
         What its writer keeps, apart by blanks: names of frames, of columns ("hits.score"), and how
-        such names begin ("responses.x_"); `{level}` stands for its option. Saving tells the rest.
+        such names begin ("responses.x_"); `{level}` is its option. Saving names the rest.
     """
 
     name: str

@@ -55,7 +55,7 @@ class _Cell(NamedTuple):
 def is_listed(column: pd.Series, query: pd.Series | None = None) -> bool:
     """Return True if a cell is a list or mapping, also one as text, or if none is known.
 
-    Where a `query` stands there again, a text such as "[1]" is the id of one hit.
+    Where a `query` occurs again, a text such as "[1]" is the id of one hit.
     """
     known = column.dropna()
     if known.dtype == object:
@@ -71,7 +71,7 @@ def is_listed(column: pd.Series, query: pd.Series | None = None) -> bool:
 
 
 def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "score") -> Items:
-    """Return the items of lists in their order; those of a mapping id -> score, the highest first.
+    """Return the items of lists in their order; of a mapping id -> score, the highest first.
 
     `beside` is the role of a mapping's values and of the numbers in pairs. Of grades the order
     says nothing, and a list in a list holds alternatives.
@@ -120,7 +120,7 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
 
 
 def _items(columns: Mapping[str, pd.Series], main: str, cells: Cells) -> Items:
-    """Return rows without lists as one item each; what stands beside no id is a problem."""
+    """Return rows without lists as one item each; what is beside no id is a problem."""
     is_known = columns[main].notna().to_numpy()
     for role, column in columns.items():
         cells.report(columns[main], ~is_known & column.notna(), f"an id for each {role}")
@@ -174,7 +174,7 @@ def _beside(
     values: list[Any], lengths: Codes, column: pd.Series, role: str, cells: Cells,
     is_one_for_all: bool,
 ) -> pd.Series:  # fmt: skip
-    """Return the values of lists that stand beside those of items; others are a problem."""
+    """Return the values of lists as long as the items' lists; others are a problem."""
     given = np.array([-1 if one is None else len(one) for one in values], np.int64)
     is_one = is_one_for_all & (given == 1)
     is_bad = (given >= 0) & (given != lengths) & ~is_one

@@ -36,7 +36,7 @@ RATIO, PARQUET_RATIO = 100, 1000
 JSON lines of runs unpack to 10 to 60 times their size, Parquet files of many equal runs to 180.
 """
 LONGEST_ID = 1 << 16
-"""The longest id or run tag. It stands in each row of its query or run, and in every message."""
+"""The longest id or run tag. It is in each row of its query or run, and in every message."""
 LIFT = "load it with max_bytes=None"
 BLOCK_BYTES = 1 << 23
 # A context and no argument: a limit holds for whatever a load opens, through twenty readers.
@@ -86,8 +86,8 @@ def check_regular(path: Path) -> None:
 def naming(file: Path | str) -> Iterator[None]:
     """Name the file in whatever goes wrong while it is read.
 
-    Files are broken in more ways than readers can foresee: an error that none of them tells is one
-    of the file, too, and keeps its cause.
+    Files are broken in more ways than readers can foresee: an error that none of them knows is the
+    file's, too, and keeps its cause.
     """
     try:
         yield
@@ -133,8 +133,8 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         with opening as opened:
             yield opened
     except (OSError, EOFError, zlib.error) as error:
-        told = error.args[-1] if error.args else error
-        raise DataError(f"can't be read: {told}", file=path) from error
+        reason = error.args[-1] if error.args else error
+        raise DataError(f"can't be read: {reason}", file=path) from error
 
 
 def read_bytes(path: Path) -> bytes:
@@ -235,7 +235,7 @@ def read_parquet(path: Path) -> pa.Table:
     """Read a Parquet file, if it decodes to no more than it may.
 
     Its footer says to how many bytes and values (of 8 bytes) each column decodes: a few bytes of
-    Parquet can stand for any number of rows, such as a run of equal values.
+    Parquet can become any number of rows, such as a run of equal values.
     """
     with open_parquet(path) as file:
         groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]

@@ -2,10 +2,10 @@
 
 Where all fields have a path, the row is all; functions above it are for what no path says.
 
-Values, success, a judge's name, direction and threshold are those of the file. RAGAS writes NaN for
+Values, success, a judge's name, direction and threshold come from the file. RAGAS writes NaN for
 a judge that failed and for a missing answer: it is a failed judge if the row has an answer. A row
 of promptfoo has no id that survives an edit of its tests (`testIdx` counts repeats, too), so a
-query's id is a hash of its `vars`. MLflow's labels stand among its scores
+query's id is a hash of its `vars`. MLflow's labels are among its scores
 (`expected_response/value`), and its passages in the trace's RETRIEVER span.
 """
 
@@ -248,8 +248,8 @@ def _mlflow(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
         has_failed = one.get("state") in ("ERROR", "TraceState.ERROR")
         message = value_at(spans, "0.status.message") or "the trace's state is ERROR"
         expected = mapping(one, "expectations") | without_missing(
-            {str(told["name"]): nested(told["value"])
-             for told in each(one, "assessments", _ASSESSED)}
+            {str(assessed["name"]): nested(assessed["value"])
+             for assessed in each(one, "assessments", _ASSESSED)}
             | without_missing({name: one.get(f"{name}/value") for name in _EXPECTED})
         )  # fmt: skip
         passages = each(expected, "expected_retrieved_context", _PASSAGES)
@@ -272,7 +272,7 @@ def _mlflow(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
 
 
 def _scores_of_mlflow(row: Fields) -> list[Fields]:
-    """Return the scores, whose parts stand in columns `<name>/value`, `<name>/rationale`, ..."""
+    """Return the scores, whose parts are in columns `<name>/value`, `<name>/rationale`, ..."""
     parts: dict[str, Fields] = {}
     for name, one in row.items():
         found = _MLFLOW_SCORE.match(name)

@@ -50,7 +50,7 @@ class Table:
     frame, lines
         Its rows, and the line of each: from 2 in a CSV file.
     roles
-        Role -> column, where the source tells them by its shape.
+        Role -> column, where the source's shape decides them.
     """
 
     name: str

@@ -173,7 +173,7 @@ def read_row(
 
 
 def _checks(fields: FieldReader) -> list[dict[str, Any]]:
-    """Take the fields that tell how an answer is checked; return one row per text or flag."""
+    """Take the fields by which an answer is checked; return one row per text or flag."""
     checks: list[dict[str, Any]] = []
     for name, kind in CHECK_FIELDS.items():
         facts = fields.shaped(FACTS_ALLOWED, (name,), list) if kind == "key_fact" else ()

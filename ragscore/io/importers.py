@@ -1,9 +1,9 @@
 """Files of other tools: one declaration each -> labels and results side by side.
 
-A `Tool` says what tells its file, where the rows stand, and which of our columns is at which path
-of a row. What no path says, its `read` says. The rows get our names, and the user's `columns=` come
-before the tool's own. Such rows become frames as those of any table do, with the scores, calls and
-verdicts that stand in them.
+A `Tool` says how its file is recognized, where the rows are, and which of our columns is at which
+path of a row. What no path says, its `read` says. The rows get our names, and the user's
+`columns=` come before the tool's own. Such rows become frames as any table's do, with their scores,
+calls and verdicts.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -81,7 +81,7 @@ class Tool:
     read
         Takes the rows and the file, and yields each answer: its row, and what no path says of it.
         `scores`, `calls`, `judgments` and `citations` are lists of mappings, `extra` is one.
-        Without it, fields that no path names are `extra`, and those of labels stay in the results,
+        Without it, fields that no path names are `extra`, and labels' fields stay in the results,
         too, as `x_<name>`.
     top
         Returns the one object, where the file itself isn't it.
@@ -136,10 +136,10 @@ def _read(
     for row, query_id in zip(made, ids.astype(object).where(ids.notna(), None), strict=True):
         if row.get("query_id") is None:
             row["query_id"] = query_id
-    told = {name: first_at(top, paths) for name, paths in tool.run.items()}
-    if told.get("config") is not None:
-        told["config"] = as_json(told["config"])
-    return made, without_missing(told)
+    about_run = {name: first_at(top, paths) for name, paths in tool.run.items()}
+    if about_run.get("config") is not None:
+        about_run["config"] = as_json(about_run["config"])
+    return made, without_missing(about_run)
 
 
 def _with_other_fields(tool: Tool, rows: list[Row]) -> Iterator[tuple[Row, Fields]]:
@@ -246,9 +246,9 @@ def _read_results(
     tool: Tool, source: Source, strict: bool, columns: Columns | None = None,
     run_id: str | None = None, labels: list[Golden] | None = None, **options: Any,
 ) -> Results:  # fmt: skip
-    """Return the runs of a tool's file; labels that stand beside them are put into `labels`."""
+    """Return the runs of a tool's file; labels beside them are put into `labels`."""
     problems = Problems("frame" if isinstance(source, pd.DataFrame) else source, strict)
-    rows, told = _read(tool, source, problems, columns, "results", **options)
+    rows, about_run = _read(tool, source, problems, columns, "results", **options)
     if labels is not None and rows:
         labels.append(golden_of_rows(rows, Problems(problems.file, False)))
     rows = [row for row in rows
@@ -265,10 +265,10 @@ def _read_results(
     for row in rows:
         own = row.get("run_id")
         row["run_id"] = run_id if own is None else f"{run_id}.{own}"
-        systems[row["run_id"]] = own or told.get("system") or run_id
+        systems[row["run_id"]] = own or about_run.get("system") or run_id
     results = results_of_rows(rows, run_id, problems, "repeat" in (columns or {}))
-    about_runs = own_fields({name: one for name, one in told.items() if name not in OF_RUN})
-    about_runs |= {name: told[name] for name in OF_RUN if name in told}
+    about_runs = own_fields({name: one for name, one in about_run.items() if name not in OF_RUN})
+    about_runs |= {name: about_run[name] for name in OF_RUN if name in about_run}
     about_runs["system"] = results.runs["system"].map(systems)
     results.runs = conform(results.runs.assign(**about_runs), "runs")
     return results
@@ -337,7 +337,7 @@ def text_in(values: Fields, names: Iterable[str]) -> str | None:
 
 
 def text_of(value: Any, names: tuple[str, ...]) -> str | None:
-    """Return a text, the one that a mapping has under one of these names, or that of a message."""
+    """Return a text, a mapping's under one of these names, or a message's."""
     parsed = nested(value)
     if isinstance(parsed, dict):
         said = _said(nested(first_at(parsed, "messages choices")), names is QUERY_KEYS)

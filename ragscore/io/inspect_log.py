@@ -66,8 +66,8 @@ def samples(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
             "query": text_of(one.get("input"), QUERY_KEYS),
             "repeat": one.get("epoch") if has_epochs else None,
             "reference_answer": first if isinstance(first, str) and first else None,
-            "scores": [told for name, score in mapping(one, "scores").items()
-                       for told in _scores(name, score, accurate)],
+            "scores": [stated for name, score in mapping(one, "scores").items()
+                       for stated in _scores(name, score, accurate)],
             "extra": {name: value for name, value in kept.items() if value},
         }  # fmt: skip
 
@@ -89,10 +89,10 @@ def _scores(name: str, score: Any, accurate: set[str]) -> list[Fields]:
         is_share = isinstance(one, bool) or str(one) in LETTERS
         number = LETTERS.get(one, one) if isinstance(one, str) else one
         no_score = (about["reason"] or "unscored") if score_of(number) == (None, None) else None
-        told = {"metric": metric, "value": number, "same": SAME, "error": no_score,
+        stated = {"metric": metric, "value": number, "same": SAME, "error": no_score,
                 "verdict": one if isinstance(one, str) else None}  # fmt: skip
         known = PASSED if is_share or our_name(metric, SAME) in accurate else {}
-        found.append(about | told | known)
+        found.append(about | stated | known)
     return found
 
 
@@ -147,7 +147,7 @@ _ZSTD = 93  # its number in APPNOTE.TXT of the zip format
 
 
 def _whole(text: str) -> Fields:
-    """Return a sample with its long texts, which stand apart, in their places."""
+    """Return a sample with its long texts, which are kept apart, in their places."""
     apart = mapping(parse_json(text), "attachments")
     whole: Fields = parse_json(
         re.sub(

@@ -1,4 +1,4 @@
-"""Load golden sets and results: find the files, tell their format, call its reader.
+"""Load golden sets and results: find the files, recognize their format, call its reader.
 
 In: paths, patterns or folders, frames, records or dicts. Out: `Golden` or `Results`, or one
 `DataError` with file and line. registry.py knows the formats; tables.py reads what fits none.
@@ -31,7 +31,7 @@ GOLDEN_VARIABLES = ("RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN")
 AFTER = ("run_id", "ties", "labels")
 """Options that are seen to after reading where a format hasn't them."""
 LABELLED = frozenset(tool.name for tool in TOOLS)
-"""Formats of results that labels may stand beside."""
+"""Formats of results that may hold labels, too."""
 RUN_FILES = ("per_query.jsonl", "results.jsonl")
 
 
@@ -72,9 +72,9 @@ def load_golden(
         [ids]}` or `{query: {id: grade}}`. By default the file that the environment variable
         RAGSCORE_GOLDEN (or KEBAB_EVAL_GOLDEN) names.
     format
-        The name of a format, where the content doesn't tell it.
+        The name of a format, where the content doesn't show it.
     columns
-        For tables, role -> column, where the columns' names don't tell it: `{"query_id": "topic",
+        For tables, role -> column, where the columns' names don't say it: `{"query_id": "topic",
         "doc_id": "answers", "grade": "level"}`. `outer.inner` reaches into a column. Roles:
         query_id, query, doc_id, chunk_id, text (what is expected), grade, answerable,
         should_refuse, reference_answer, lang, difficulty, category, group, variant, conversation,
@@ -82,7 +82,7 @@ def load_golden(
         `x_<name>`.
         `{"grade": None}`: no column has this role, whatever its name.
     strict
-        False loads what can be loaded and tells the rest in `golden.validate()`.
+        False loads what can be loaded; `golden.validate()` has the rest.
     absent_docs
         How to read a row without expected documents. "unlabelled": only `answerable: false`, or an
         empty `expected_doc_ids` without other targets, means "should refuse". "refuse" is the older
@@ -97,8 +97,8 @@ def load_golden(
         For a BEIR folder: the qrels file to read; not needed if there is only one.
     max_bytes
         What a compressed file may unpack to if that is over 100 times its size (Parquet: 1,000
-        times), and the longest line. None lifts these limits, and those of ids (65,536 characters)
-        and YAML aliases.
+        times), and the longest line. None lifts these limits, and the limits of ids (65,536
+        characters) and YAML aliases.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def load_golden(
     DataError
         With file, line, field, what was found and what is allowed: unreadable files, duplicate ids
         (all of them, sorted), paraphrase groups whose members expect different documents, ids that
-        the catalogue lacks. A table whose columns don't tell what they are; the message shows its
+        the catalogue lacks. A table whose columns can't be recognized; the message shows its
         first record and the `columns=` to complete.
 
     Warns
@@ -172,8 +172,8 @@ def _warn_of_expectations(golden: Golden, name: str) -> None:
     retrieval = checks.loc[checks["kind"].isin(["expected_empty", "forbidden_source_key"])]
     unlabelled = {*queries.loc[queries["answerable"].isna(), "query_id"]} - {*retrieval["query_id"]}
     own = [str(one)[2:].removesuffix(".json") for one in queries if str(one).startswith("x_")]
-    is_told = len(targets) or len(checks) or "reference_answer" in queries
-    unread = "" if is_told or not own else f" (columns without a role: {name_list(own)})"
+    is_labelled = len(targets) or len(checks) or "reference_answer" in queries
+    unread = "" if is_labelled or not own else f" (columns without a role: {name_list(own)})"
     if unlabelled:
         warn(
             f"{name}: {len(unlabelled)} of {len(queries)} queries carry no expectation and"
@@ -227,9 +227,9 @@ def load_results(
         `{run: {query: ...}}`. A list of any of these. Runs keep this order; a pattern's files are
         sorted by name.
     format
-        The name of a format, where the content doesn't tell it.
+        The name of a format, where the content doesn't show it.
     columns
-        For tables, role -> column, where the columns' names don't tell it: `{"query_id": "topic",
+        For tables, role -> column, where the columns' names don't say it: `{"query_id": "topic",
         "doc_id": "hit"}`. `outer.inner` reaches into a column. Roles: query_id, query, run_id,
         doc_id, chunk_id, text (one per row, or a list by rank), rank, score, answer, error,
         refused, latency_ms, cost_usd, repeat, prompt_tokens, completion_tokens, conversation,
@@ -247,29 +247,30 @@ def load_results(
         False loads what can be loaded and returns the rest as `results.problems`.
     ties
         "file" takes the stored rank; else, in a table with one row per hit, the order of the
-        scores, the highest first; else the order of the hits. "trec" ranks every list anew, as
+        scores, the highest first; else the order of the hits. "trec" ranks every list again, as
         trec_eval does; see `rs.match.rank_hits`.
     max_bytes
         What a compressed file may unpack to if that is over 100 times its size (Parquet: 1,000
-        times), and the longest line. None lifts these limits, and that of ids (65,536 characters).
+        times), and the longest line. None lifts these limits, and the limit of ids (65,536
+        characters).
 
     Returns
     -------
-    The runs. For a table, `results.mapping` tells which column was taken for which role. Repeats of
+    The runs. For a table, `results.mapping` names the column taken for each role. Repeats of
     a query in a table with one row per query become runs of their own (`<run>-r2`).
 
     Raises
     ------
     DataError
         Nothing found, an unreadable file, a bad record (file, line, field), the same run_id twice.
-        A table whose columns don't tell what they are; the message shows its first record and the
+        A table whose columns can't be recognized; the message shows its first record and the
         `columns=` to complete.
 
     Warns
     -----
     UserWarning
         The ranks of a run start at 0: they are moved up by one. An unknown field of a run file
-        resembles a known one (it is kept as `x_<name>`). A query stands there more than once.
+        resembles a known one (it is kept as `x_<name>`). A query occurs more than once.
     """
     check_choice(ties, TIES, "ties")
     check_type(run_id, (str, type(None)), "run_id", "a name")
@@ -281,7 +282,7 @@ def load_results(
 
 
 def with_labels(source: Any) -> tuple[Results, list[Golden]]:
-    """Load runs, and the labels that stand beside them in files of other tools."""
+    """Load runs, and the labels beside them in files of other tools."""
     labels = list[Golden]()
     options = {"columns": None, "run_id": None, "ties": "file", "labels": labels}
     return _runs(source, None, MAX_BYTES, True, options), labels

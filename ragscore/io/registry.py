@@ -275,9 +275,9 @@ def save(
         run; of a golden set: .yaml or .jsonl our golden file, .qrels TREC judgements. Each may end
         in .gz.
     format
-        Needed only if the ending doesn't tell. Of results: per_query, trec, chatbot or retrievers;
-        judgments (the judgments of one run). Of a golden set: golden, trec_qrels, qrels_jsonl,
-        beir, chatbot or predicates.
+        Needed only if the ending doesn't name it. Of results: per_query, trec, chatbot or
+        retrievers; judgments (the judgments of one run). Of a golden set: golden, trec_qrels,
+        qrels_jsonl, beir, chatbot or predicates.
     options
         What the format takes, such as `level="chunk"` for trec.
 
@@ -303,9 +303,9 @@ def save(
     of_ending = {end: one.name for one in every for end in one.suffixes}
     name = of_ending.get(ending) if format is None else format
     if not isinstance(name, str) or name not in formats:
-        told = f"{path} doesn't tell the format" if format is None else f"format {excerpt(name)}"
+        text = f"{path} doesn't name a format" if format is None else f"format {excerpt(name)}"
         raise DataError(
-            told,
+            text,
             field="format",
             allowed=f"format=, {nearest(name, formats)}; or a path that ends in"
             f" {', '.join(of_ending)}",
@@ -316,12 +316,12 @@ def save(
     written: Path = write(data, os.fspath(path), **options)
     level = options.get("level", known["level"].default if "level" in known else "")
     keeps = formats[name].keeps.format(level=level).split()
-    if keeps and (told := _left_out(data, keeps)):
-        warn(f"{written} has no place for {told}")
+    if keeps and (lost := _left_out(data, keeps)):
+        warn(f"{written} has no place for {lost}")
     return written
 
 
-_MADE_ANEW = ("n_queries", "n_failed", "position", "target_id")
+_MADE_AGAIN = ("n_queries", "n_failed", "position", "target_id")
 _IMPLIED: dict[str, Callable[[pd.DataFrame], Any]] = {
     "system": lambda runs: runs["run_id"].astype("str"), "repeat": lambda runs: 1,
     "answerable": lambda queries: True,
@@ -332,14 +332,14 @@ _ROWS_OF = {"responses": "hits", "queries": "targets"}
 
 def _left_out(data: Results | Golden, keeps: list[str]) -> str:
     """Return how many rows of each frame say what isn't kept: "responses: 3 (answer, error)"."""
-    told = []
+    lost = []
     for kind in (one.name for one in fields_of(data)):
         frame = getattr(data, kind)
         if frame is None or kind.strip("_") in ("problems", "mapping", *keeps):
             continue
         kept = tuple(one.partition(".")[2] for one in keeps if one.startswith(f"{kind}."))
         made = KINDS[kind].made | _IMPLIED
-        keys = ({*KINDS[kind].key} - {*made}).union(_MADE_ANEW)
+        keys = ({*KINDS[kind].key} - {*made}).union(_MADE_AGAIN)
         said = frame[[one for one in frame if one not in keys and not one.startswith(kept)]].notna()
         for name in [one for one in said if one in made]:
             said[name] &= frame[name].ne(made[name](frame)).fillna(True)
@@ -353,5 +353,5 @@ def _left_out(data: Results | Golden, keeps: list[str]) -> str:
             is_lost |= ~rows.isin(named)
         if is_lost.any():
             names = f" ({', '.join(columns)})" if columns else ""
-            told.append(f"{kind}: {int(is_lost.sum()):,}{names}")
-    return "; ".join(told)
+            lost.append(f"{kind}: {int(is_lost.sum()):,}{names}")
+    return "; ".join(lost)

@@ -5,7 +5,7 @@ field is which column; here is what needs several fields at once, spans above al
 imply about refusals. Fields that no column takes are kept in `x_*` columns.
 
 `run.json` describes a run and becomes one row of the runs frame. `judgments.jsonl` beside it holds
-one verdict a line. A documents file (JSON lines) tells what there is to find, and which document
+one verdict a line. A documents file (JSON lines) lists what there is to find, and which document
 replaces which.
 """
 
@@ -98,7 +98,7 @@ CITATION_KINDS = (*SPAN_FIELDS, "region", "caption")
 KIND_ALLOWED = f"one of {', '.join(CITATION_KINDS)}"
 
 
-# `refused` of an answer that tells neither that it is a refusal nor that it is none
+# `refused` of an answer that states neither that it is a refusal nor that it is none
 UNKNOWN = "unknown"
 STATED, OPEN = "some answer says whether it is a refusal", "x_says that this is unknown"
 # Fields that may name the run of a record. A file holds one run, so they have one value.
@@ -223,7 +223,7 @@ def results_of(run: dict[str, Any], rows: Iterable[Row], problems: Problems) -> 
 def load_pieces(path: str | os.PathLike[str], *, strict: bool = True) -> Iterator[Results]:
     """Yield a run file of any size as `Results` of some megabytes each, for `store.save`.
 
-    The file is read twice, since the end of a run may tell whether answers at its beginning are
+    The file is read twice, since the end of a run may show whether answers at its beginning are
     refusals. Only one piece is in memory; each has the row of the whole run.
     """
     file = Path(path)
@@ -355,8 +355,8 @@ def _calls(answer: Level) -> Frames:
 def _take_span(level: Level, found: Columns) -> None:
     """Add path and half-open span of hits or citations to their columns.
 
-    Those of their own come before those of the citation object, whose fields stay as `x_citation`.
-    A span of their own has a unit.
+    Their own come before the citation object's, whose fields stay as `x_citation`. A span of
+    their own has a unit.
     """
     has_one = is_stated(level.values("citation"))
     cited = level.inner("citation", lambda one: one.get("kind") in CITATION_KINDS)
@@ -365,16 +365,16 @@ def _take_span(level: Level, found: Columns) -> None:
     if (has_one & ~np.asarray(pc.is_in(kind, pa.array(CITATION_KINDS)))).any():
         level.refuse_parsed()
     unit = level.take("span_unit", "text")
-    is_own, told = is_stated(unit), replace(cited, fields={**cited.fields})
+    is_own, where = is_stated(unit), replace(cited, fields={**cited.fields})
     start, end = _ends(level, is_own, "start", "end", 0)
     for name, fields in SPAN_FIELDS.items():
         is_kind = np.asarray(pc.fill_null(pc.equal(kind, name), False)) & ~is_own
         if is_kind.any():
-            ends = _ends(told, is_kind, *fields)
+            ends = _ends(where, is_kind, *fields)
             units = kept(pa.repeat(SPAN_UNITS[name], len(level)), is_stated(ends[0]))
             start, end, unit = map(pc.coalesce, (start, end, unit), (*ends, units))
     found |= {"start": start, "end": end, "span_unit": unit}
-    path = told.take("path", "text")
+    path = where.take("path", "text")
     found["path"] = pc.coalesce(found.get("path", path), path)
 
 
@@ -440,7 +440,7 @@ def load_documents(path: str | os.PathLike[str]) -> pd.DataFrame:
     """Load the documents of a corpus: one JSON object a line.
 
     `doc_id` is required. Versions of one document share a `version_key`. `effective_timestamp` (a
-    whole number, in any unit that orders them) tells from when on a version holds, `superseded_by`
+    whole number, in any unit that orders them) says from when on a version holds, `superseded_by`
     names the document that replaces it. `doc_type` or `path` give the type by which
     a chatbot's `metrics.json` counts what is indexed, including types of which nothing is.
 
@@ -453,7 +453,7 @@ def load_documents(path: str | os.PathLike[str]) -> pd.DataFrame:
     Raises
     ------
     DataError
-        File, line and field of a record that can't be read, or of a document that stands there
+        File, line and field of a record that can't be read, or of a document that occurs
         twice.
     """
     reader = Reader(
@@ -482,7 +482,7 @@ def read_judgments(file: Path, run_id: str, problems: Problems) -> pd.DataFrame:
 
 
 def _judgment_columns(record: Level) -> Frames:
-    """Return the columns of a batch of judgments; the run is the one beside which they stand."""
+    """Return the columns of a batch of judgments; the run is the one beside them."""
     record.fields.pop("run_id", None)
     item = pc.fill_null(record.take("item", "text"), "")
     ((kind, row, columns),) = _columns(record, "judgments", JUDGMENT)

@@ -140,12 +140,12 @@ class Level:
         return len(self.lines)
 
     def refuse_parsed(self) -> None:
-        """Raise NotPlain if the values may not be those of the file."""
+        """Raise NotPlain if the values may differ from the file's."""
         if self.is_parsed:
             raise NotPlain
 
     def fault(self, at: Any, name: str, found: str, allowed: str) -> None:
-        """Tell a fault of one object; a parsed block is read again instead, line by line."""
+        """Add a fault of one object; a parsed block is read again instead, line by line."""
         self.refuse_parsed()
         field = (self.place + name).rstrip(".")
         self.faults.add(found, line=int(self.lines[at]), field=field, allowed=allowed)
@@ -352,7 +352,7 @@ class Reader:
     keys
         Field with an id of a record -> its column in all frames. A record without is a fault.
     once
-        What is allowed, in the message for a record whose ids stood there before; "": it is no
+        What is allowed, in the message for a record whose ids occurred before; "": it is no
         fault.
     lines
         The line of the ids of each record so far.
@@ -370,18 +370,18 @@ class Reader:
         self.faults.typos = self.problems.typos
 
     def read(self, rows: Iterable[Row]) -> None:
-        """Read records. Faults of `rows` among `faults` are told by their lines, with others."""
+        """Read records. Faults of `rows` among `faults` are reported by line, with others."""
         source = iter(rows)
         while batch := [*islice(source, BATCH)]:
             fields = fields_of([row.values for row in batch])
             self.add(Level(fields, np.array([row.line for row in batch]), "", self.faults))
-        self.tell()
+        self.report()
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Move the faults to the problems, by their lines."""
         for one in sorted(self.faults.records, key=lambda one: one["line"] or 0):
-            told = {name: one[name] for name in ("line", "field", "allowed")}
-            self.problems.add(one["found"], **told)
+            about = {name: one[name] for name in ("line", "field", "allowed")}
+            self.problems.add(one["found"], **about)
         self.faults.records.clear()
 
     def add(self, records: Level) -> None:
@@ -390,7 +390,7 @@ class Reader:
         Raises
         ------
         NotPlain
-            A parsed block has to be read anew; nothing of it was added.
+            A parsed block has to be read again; nothing of it was added.
         """
         lines = dict[tuple[str, ...], int]()
         ids, is_good = self._identified(records, lines)
@@ -401,7 +401,7 @@ class Reader:
             columns |= {name: one.take(pa.array(row)) for name, one in ids.items()}
             self.parts.append((kind, columns))
         self.lines |= lines
-        self.tell()
+        self.report()
 
     def _identified(
         self, records: Level, lines: dict[tuple[str, ...], int]
@@ -418,7 +418,7 @@ class Reader:
             if is_good[n]:
                 lines.setdefault(cell, line)
             elif None not in cell:
-                found = f"{' of '.join(map(repr, cell))} stood on line {before} already"
+                found = f"{' of '.join(map(repr, cell))} is on line {before} already"
                 records.fault(n, next(iter(self.keys)), found, self.once)
         return ids, is_good
 

@@ -70,7 +70,7 @@ def write_per_query(results: Results, path: str | Path) -> Path:
     again, row for row in the order of the responses; fields that we have no column for go back to
     where they were. Other frames (chunks, ...) have no place in this format; `RunStore` keeps them,
     and `results.save(format="judgments")` writes judgments beside it. `n_queries` and `n_failed`
-    are counted anew on loading.
+    are counted again on loading.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def _check_names(frame: pd.DataFrame, kind: str) -> None:
 
 
 def _check_rows(frame: pd.DataFrame, kind: str, results: Results) -> None:
-    """Refuse rows that reading would not give back, such as those of queries without a record."""
+    """Refuse rows that reading would not give back, such as rows of queries without a record."""
     names = ["start", "end", "span_unit", "x_citation.kind"]
     is_asked = is_among(frame["query_id"], results.responses["query_id"])
     bad: dict[str, Any] = {"rows of queries that have a response": ~is_asked}
@@ -223,8 +223,8 @@ def _check_rows(frame: pd.DataFrame, kind: str, results: Results) -> None:
         if is_bad.any():
             row = next(row_dicts(frame[np.asarray(is_bad)]))
             shown = ("query_id", "rank", "position", *names)
-            told = {n: one for n, one in row.items() if n in shown or n.startswith("x_citation")}
-            raise DataError(f"found {describe(told)}", field=kind, allowed=allowed)
+            row = {n: one for n, one in row.items() if n in shown or n.startswith("x_citation")}
+            raise DataError(f"found {describe(row)}", field=kind, allowed=allowed)
 
 
 def metadata_column(hits: pd.DataFrame, meta: pd.DataFrame) -> list[dict[str, Any] | None]:
@@ -268,7 +268,7 @@ def write_judgments(results: Results, path: str | Path) -> Path:
     check_one_run(results)
     if results.judgments is None:
         raise DataError(
-            "the run has no judgments", field="results.judgments", allowed="those of rs.judge"
+            "the run has no judgments", field="results.judgments", allowed="judgments of rs.judge"
         )
     file = Path(path) if str(path).endswith(".jsonl") else Path(path) / JUDGMENTS_FILE
     rows = row_dicts(results.judgments.drop(columns="run_id"))

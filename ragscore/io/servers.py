@@ -89,7 +89,7 @@ def checked_key(text: str, field: str) -> str:
 def checked_address(url: str, field: str, allowed: str) -> SplitResult:
     """Return the parts of an address. One that is none or holds a key is refused, not quoted."""
     is_address = False
-    with suppress(ValueError):  # which may quote a key that stands in the place of a port
+    with suppress(ValueError):  # which may quote a key in the place of a port
         parts = urlsplit(url)
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     if not is_address:
@@ -185,8 +185,8 @@ def _forms(key: str) -> dict[str, int]:
 def redacted_logs(redactor: Redactor) -> Iterator[None]:
     """Keep keys out of what any library logs meanwhile, at any level.
 
-    Records are changed as they are made: a filter of a logger misses the loggers below it, and
-    that of a handler the handlers to come.
+    Records are changed as they are made: a logger's filter misses the loggers below it, a
+    handler's filter the handlers to come.
     """
     earlier = logging.getLogRecordFactory()
 
@@ -213,7 +213,7 @@ def redacted_logs(redactor: Redactor) -> Iterator[None]:
 
 
 def retry_after(value: str | None) -> float | None:
-    """Return the seconds to wait; None where no number of them is said."""
+    """Return the seconds to wait; None where no number is stated."""
     return float(value) if value and re.fullmatch(r"\d+(\.\d+)?|inf", value) else None
 
 

@@ -70,7 +70,7 @@ class Row:
     lines: dict[str, int] = field(default_factory=dict)
 
     def line_of(self, name: str) -> int:
-        """Return the line of a field, or that of the record if it isn't known."""
+        """Return the line of a field, or of the record if it isn't known."""
         return self.lines.get(name, self.line)
 
 
@@ -120,8 +120,8 @@ class Problems:
             found = f"more than {MOST_FAULTS:,} faults, the last one: {found}"
         elif not (self.strict and stops):
             # half a surrogate pair, which names in broken files may have, is no text for a frame
-            told = {"field": field, "found": found, "allowed": allowed}
-            shown = {name: text and visible(text) for name, text in told.items()}
+            texts = {"field": field, "found": found, "allowed": allowed}
+            shown = {name: text and visible(text) for name, text in texts.items()}
             self.records.append({"file": self.file, "line": line} | shown)
             return
         raise DataError(found, file=self.file, line=line, field=field, allowed=allowed)
@@ -198,8 +198,8 @@ def parse_json(text: str) -> Any:
         values = _DECODER.decode(text)
     except InfiniteNumber as error:
         written = str(error)
-        told = f"{written[:60]} is no finite number"
-        raise json.JSONDecodeError(told, text, text.index(written)) from None
+        found = f"{written[:60]} is no finite number"
+        raise json.JSONDecodeError(found, text, text.index(written)) from None
     if "\\ud" in text or "\\uD" in text:
         json.dumps(values, ensure_ascii=False).encode()
     return values

@@ -54,7 +54,7 @@ PER_QUERY = {
     for one in FIELDS["responses"]
     if one.names and one.column not in CELL
 }
-"""Roles that tell of a response: their column and the type of its values."""
+"""Roles of a response: their column and the type of its values."""
 
 
 @dataclass
@@ -103,7 +103,7 @@ def query_ids_of(columns: Mapping[str, pd.Series], cells: Cells) -> pd.Series:
 
 @dataclass(frozen=True)
 class Groups:
-    """Rows that tell of the same query: `of` is the number of each row's one, of `n`.
+    """Rows of the same query: `of` is the number of each row's query, of `n`.
 
     `names` has what messages call the query of each row.
     """
@@ -124,7 +124,7 @@ class Groups:
     def one(self, values: pd.Series, role: str, drops: bool = False) -> pd.Series:
         """Return the first known value of each query; one that isn't the same is a problem."""
         first, same = self.first(values), values.reset_index(drop=True)
-        if self.n == len(self.of):  # each query stands there once
+        if self.n == len(self.of):  # each query occurs once
             return first
         if role == "query":  # letter case and spacing don't matter
             same = ids_made(same, hash_query)
@@ -132,12 +132,12 @@ class Groups:
         differs = (same != before).to_numpy() & values.notna().to_numpy()
         if differs.any():
             row = int(differs.argmax())
-            told, found = (excerpt(plain_cell(o)) for o in (first[self.of[row]], values.iloc[row]))
+            known, found = (excerpt(plain_cell(o)) for o in (first[self.of[row]], values.iloc[row]))
             self.cells.report(
                 values, differs,
                 f"one {role} for each query; columns= may name another query_id, the run_id, or"
                 f' {{"{"query_id" if role == "query" else role}": None}}',
-                f"{role} {found} for query {excerpt(self.names.iloc[row])}, which has {told}",
+                f"{role} {found} for query {excerpt(self.names.iloc[row])}, which has {known}",
                 drops=drops,
             )  # fmt: skip
         return first
@@ -151,7 +151,7 @@ def read_results_table(
 ) -> Results:
     """Return the runs of a table.
 
-    `columns` is role -> column, over what the columns' names tell; `run_id` names a run that no
+    `columns` is role -> column, over what the columns' names say; `run_id` names a run that no
     column names.
     """
     table, problems = table_of(source, strict, columns, "results")
@@ -169,13 +169,13 @@ def read_results_table(
     rank = "order of the hits"
     if is_per_hit and (score := roles.get("score")):
         rank = f"{score} ({'ascending' if 'distance' in score.lower() else 'descending'})"
-    told = {"rank": rank} if ids and "rank" not in roles else {}
-    results.mapping = mapping_of(roles | told, own)
+    ranked_by = {"rank": rank} if ids and "rank" not in roles else {}
+    results.mapping = mapping_of(roles | ranked_by, own)
     return results
 
 
 def roles_of(table: Table, columns: Columns | None, side: str) -> Columns:
-    """Return role -> column: as the source's shape tells, else as its names do."""
+    """Return role -> column: by the source's shape, else by its names."""
     if not table.roles:
         roles = resolve(table.fields, columns, side, table.name, table.kind)
         for name in [roles[one] for one in ID_ROLES if roles.get(one, "").lower().endswith("s")]:
@@ -212,19 +212,19 @@ def _tell_unread(table: Table, own: Mapping[str, pd.Series], results: Results) -
     """Warn of columns that no role takes and that may hold what was returned."""
     if len(results.hits):
         return
-    told, proposed = [], ""
+    unread, proposed = [], ""
     has_answers = "answer" in results.responses or results.reported is not None
     for name in [str(one.name) for one in own.values()]:
         value = nested(table.fields[name])
         hit = value[0] if isinstance(value, list) and value and isinstance(value[0], dict) else {}
         known = inner_roles(hit, "doc_id")
         if roles := [role for role in (*ID_ROLES, "text") if role in known]:
-            told.append(f"{name} (list of {plural(len(value), 'object')}: {name_list(hit)})")
+            unread.append(f"{name} (list of {plural(len(value), 'object')}: {name_list(hit)})")
             proposed = f'; columns={{"{roles[0]}": "{name}.{known[roles[0]]}"}}'
         elif not has_answers or called([name], "results", *ID_ROLES, "text"):
-            told.append(name)
-    if told:
-        warn(f"{table.name}: not read: {', '.join(told)}{proposed}")
+            unread.append(name)
+    if unread:
+        warn(f"{table.name}: not read: {', '.join(unread)}{proposed}")
 
 
 def own_frame(columns: Mapping[str, pd.Series]) -> dict[str, pd.Series]:
@@ -256,7 +256,7 @@ def of_queries(asked: Asked) -> Results:
 def _results(asked: Asked, items: Items, has_order: bool = True) -> Results:
     """Return the results of rows that are queries, and of the hits that are their items.
 
-    `has_order`: without ranks, the order of the hits counts and not that of their scores.
+    `has_order`: without ranks, the order of the hits counts and not their scores.
     """
     cells, hits = asked.cells, _read_hits(items, asked.problems)
     none = pd.Series(pd.NA, range(len(asked.table.frame)), dtype="str")
@@ -318,7 +318,7 @@ def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
         warn(
             f"{asked.table.name}: {plural(len(names), 'query')} asked more than once"
             f" ({', '.join(names[:5])}); each further answer is kept as a repeat, in a run of its"
-            ' own; columns={"run_id": ...} tells systems apart, {"query_id": ...} queries'
+            ' own; columns={"run_id": ...} separates systems, {"query_id": ...} queries'
         )
     kept = rows[cells.keep]
     is_free = kept["repeat"].notna() & ~kept.duplicated([*same, "repeat"])
@@ -327,7 +327,7 @@ def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
     named = run.mask(repeat.gt(1) | is_declared, run + "-r" + repeat.astype("str"))
     cells.report(
         named.rename("run_id"), named.ne(run) & named.isin(run.unique()),
-        "names of runs that don't end as those of repeats do; or a column repeat",
+        "names of runs that don't end as names of repeats do; or a column repeat",
     )  # fmt: skip
     return pd.DataFrame({"run_id": coded(named), "system": run, "repeat": repeat})
 
@@ -412,7 +412,7 @@ def _read_hits(items: Items, problems: Problems) -> dict[str, Any]:
 
 
 def of_hits(asked: Asked) -> Results:
-    """Return the results of a table with one row per hit: each query tells of itself once."""
+    """Return the results of a table with one row per hit; what is of a query is taken once."""
     table, columns, cells = asked.table, asked.columns, asked.cells
     if not (keep := cells.keep).all():
         parts = [
@@ -429,14 +429,14 @@ def of_hits(asked: Asked) -> Results:
     first = np.zeros(cell.max(initial=-1) + 1, np.int64)
     first[cell[::-1]] = np.arange(len(cell))[::-1]  # of several rows the last one stays
     groups = Groups(cell, len(first), cells, asked.query_id)
-    told = {"query_id": asked.query_id.take(first).reset_index(drop=True)}
+    by_role = {"query_id": asked.query_id.take(first).reset_index(drop=True)}
     for role, column in columns.items():
         if role in PER_QUERY or role.startswith(METRIC_ROLES):
-            told[role] = groups.one(column, role)
+            by_role[role] = groups.one(column, role)
         elif role in ("citations", "repeat", "run_id"):
-            told[role] = groups.first(column)
+            by_role[role] = groups.first(column)
     rows = replace(table, frame=pd.DataFrame(index=range(len(first))), lines=table.lines[first])
-    by_query = replace(asked, table=rows, columns=told, own={})
+    by_query = replace(asked, table=rows, columns=by_role, own={})
     hits = {role: one for role, one in columns.items() if role in (*OF_HITS, "call")}
     hits |= own_frame(asked.own)
     if "score" in columns and "rank" not in columns and columns["score"].isna().any():
@@ -472,12 +472,12 @@ def _ranked(
     elif "score" in hits and hits["score"].notna().any() and not has_order:
         order = -hits["score"].to_numpy()
     keys = ["run_id", "query_id", *(one for one in (*ID_ROLES, "text") if one in hits)]
-    is_told = has_order or "rank" in hits or "call" in hits or "run_id" in asked.columns
+    is_ordered = has_order or "rank" in hits or "call" in hits or "run_id" in asked.columns
     has_own = any(str(one).startswith("x_") for one in hits)
-    if not is_told and has_own and hits.iloc[:100_000].duplicated(keys).any():
+    if not is_ordered and has_own and hits.iloc[:100_000].duplicated(keys).any():
         warn(
-            f"{asked.table.name}: documents stand in a query more than once;"
-            ' columns={"run_id": ...} if a column tells runs apart'
+            f"{asked.table.name}: documents occur in a query more than once;"
+            ' columns={"run_id": ...} if a column separates runs'
         )
     if "rank" in hits and "call" not in hits:
         hits = hits.assign(rank=order)
@@ -546,10 +546,10 @@ def stored(
 ) -> dict[str, Any]:
     """Return a stored score under our name of its metric.
 
-    A score with an error has no value, whatever number stands beside it.
+    A score with an error has no value, whatever number is beside it.
     """
     number, verdict = (None, None) if about.get("error") is not None else score_of(value)
-    if number is not None and verdict is not None:  # a flag, or a word that stands for one
+    if number is not None and verdict is not None:  # a flag, or a word for one
         about = {"lowest": 0.0, "highest": 1.0} | about
     verdict = about.pop("verdict", None) or verdict
     return {"metric": our_name(metric, same), "value": number, "verdict": verdict, **about}

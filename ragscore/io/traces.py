@@ -1,6 +1,6 @@
 """Spans of traces -> one row per trace, with every search on the way as a call.
 
-A container says where the parts of a span stand in a record of the file; a dialect says which
+A container says where the parts of a span are in a record of the file; a dialect says which
 attribute is what. Their roots give query, answer, error and duration; model spans give tokens and
 cost; retrieval spans are the calls. A retrieval inside another one is the same call, and a reranker
 puts its list in the place of the calls that it ranks. Traces of one session are its turns.
@@ -109,7 +109,7 @@ MLFLOW = Dialect(
             "completion_tokens": "mlflow.chat.tokenUsage.output_tokens"},
 )  # fmt: skip
 DIALECTS = (OPENINFERENCE, GENAI, TRULENS, MLFLOW)
-"""Those of which attributes tell; what Langfuse and LangSmith export tells by its fields."""
+"""Recognized by attributes; what Langfuse and LangSmith export, by its fields."""
 LANGFUSE = Dialect(
     kind="type",
     kinds={"GENERATION": "LLM"},
@@ -134,7 +134,7 @@ LANGSMITH = Dialect(
     session="extra.metadata.session_id extra.metadata.thread_id extra.metadata.conversation_id",
 )  # fmt: skip
 
-# Where the parts of a span stand in a record: paths, the surest first, apart by blanks.
+# Where the parts of a span are in a record: paths, the surest first, apart by blanks.
 _PARTS = {
     "name": "name", "start": "start_time", "end": "end_time", "status": "status_code",
     "message": "status_message",
@@ -209,7 +209,7 @@ def fits(seen: Sample) -> bool:
 def spans_of(rows: Iterable[Row], problems: Problems) -> list[Span]:
     """Return the spans of a file in the order of time, whatever their container.
 
-    LangSmith's patches complete runs. Spans that show no dialect are read by that of the others.
+    LangSmith's patches complete runs. Spans that show no dialect are read by the others' dialect.
     """
     parts: dict[Any, tuple[Row, Fields, Fields, Fields]] = {}
     for row in rows:
@@ -221,8 +221,8 @@ def spans_of(rows: Iterable[Row], problems: Problems) -> list[Span]:
                 )
                 continue
             key = str(values.get("id")) if place is _LANGSMITH else len(parts)
-            told = {name: one for name, one in values.items() if one not in (None, {}, [])}
-            parts.setdefault(key, (row, place, {}, about))[2].update(told)
+            stated = {name: one for name, one in values.items() if one not in (None, {}, [])}
+            parts.setdefault(key, (row, place, {}, about))[2].update(stated)
     found = [one for part in parts.values() if (one := _span(*part, problems)) is not None]
     other = next((one.dialect for one in found if one.dialect), OPENINFERENCE)
     start, end = (_times([getattr(one, name) for one in found]) for name in ("start", "took"))
@@ -255,7 +255,7 @@ def _mappings(value: Any) -> list[Fields]:
 
 
 def _about_trace(record: Fields) -> Fields:
-    """Return the session and the scores that stand beside the spans of a trace."""
+    """Return the session and the scores beside the spans of a trace."""
     if not record.keys() & {"trace", "info", "feedback_stats"}:
         return {"session": None, "scores": []}
     feedback = mapping(record, "feedback_stats").items()  # LangSmith's, averaged by key
@@ -350,7 +350,7 @@ def _at(attributes: Fields, paths: str) -> Any:
 def rows_of_traces(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     """Yield one row per trace, the earliest first; what may be a search and isn't taken is noted.
 
-    A trace's own record is that of its root.
+    A trace's own record belongs to its root.
     """
     tools = file.options.get("calls_from", {}).get("tool")  # a pattern of names
     traces: dict[str, list[Span]] = {}
@@ -416,8 +416,8 @@ def _score(values: Fields) -> Fields:
 def calls_of(spans: list[Span], tools: str | None = None) -> Fields:
     """Return the searches in the order of time, and the hits of each.
 
-    A retrieval inside another one is the same call: the documents are those of the outer span,
-    or of the first inner one that has some. A reranker outside of any takes the place of the
+    A retrieval inside another one is the same call: the documents come from the outer span,
+    or from the first inner one that has some. A reranker outside of any takes the place of the
     calls since the last one.
     """
     searches = [one for one in spans if _is_search(one, tools)]

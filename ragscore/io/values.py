@@ -169,7 +169,7 @@ _TYPES: dict[str, tuple[Callable[[Any], Any], str]] = {
 READ: dict[str, Callable[..., Any]] = {
     "failure": _failure, **{type: partial(_read, *how) for type, how in _TYPES.items()},
 }  # fmt: skip
-"""Type of a field -> what reads one value of it, or tells its fault."""
+"""Type of a field -> what reads one value of it, or names its fault."""
 ARROW = {
     **dict.fromkeys(("flag", "refusal"), pa.bool_()),
     **dict.fromkeys(("number", "score"), pa.float64()),
@@ -333,7 +333,7 @@ def escape_key(name: str) -> str:
 def objects_of(
     columns: Mapping[str, list[Any]], nulls: Container[str] = ()
 ) -> list[dict[str, Any]]:
-    """Return columns as the objects that they came from: their names say where values stand.
+    """Return columns as the objects that they came from: their names say where values belong.
 
     None is left out, but for the columns `nulls`.
 

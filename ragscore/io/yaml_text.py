@@ -1,6 +1,6 @@
 """YAML text within limits: rows that know their lines, events, plain values, and text of rows.
 
-A few hundred bytes of aliases of aliases stand for billions of values, so the values are counted
+A few hundred bytes of aliases of aliases can mean billions of values, so the values are counted
 before any of them is made. Nesting is limited, too: composing it recurses in C.
 """
 
@@ -31,8 +31,8 @@ def yaml_documents(text: str, file: Path | str) -> list[yaml.Node]:
     Raises
     ------
     DataError
-        Not YAML; nested more than 100 deep; or the aliases (`*name`, also as `<<: *name`) stand
-        for more values than the text may have. It names the line.
+        Not YAML; nested more than 100 deep; or the aliases (`*name`, also as `<<: *name`) mean
+        more values than the text may have. It names the line.
     """
     with _checked(text, file):
         return list(yaml.compose_all(text, Loader=LOADER))
@@ -45,12 +45,12 @@ def yaml_value(text: str, file: Path | str) -> Any:
 
 
 def _check_size(text: str, file: Path | str) -> None:
-    """Raise a DataError for deep nesting, and for aliases that stand for too many values.
+    """Raise a DataError for deep nesting, and for aliases that mean too many values.
 
     Parsing into events neither recurses nor follows aliases.
     """
     most = FREE_VALUES + VALUES_PER_BYTE * len(text) if has_limits() else math.inf
-    n_values = 0  # with what aliases stand for
+    n_values = 0  # with what aliases mean
     around: list[tuple[str | None, int]] = []  # anchor of each open list or mapping, where it began
     sizes: dict[str | None, int] = {}
     event: Any
@@ -220,8 +220,8 @@ def _checked(text: str, file: Path | str) -> Iterator[None]:
     except DataError:
         raise
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        told, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
-        told = told or getattr(error, "context", None) or getattr(error, "reason", error)
+        reason, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
+        reason = reason or getattr(error, "context", None) or getattr(error, "reason", error)
         bad = yaml.reader.Reader.NON_PRINTABLE.search(text)  # what YAML doesn't allow
         line = mark.line if mark else text.count("\n", 0, bad.start() if bad else 0)
-        raise DataError(f"not valid YAML ({told})", file=file, line=line + 1) from error
+        raise DataError(f"not valid YAML ({reason})", file=file, line=line + 1) from error

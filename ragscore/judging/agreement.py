@@ -256,7 +256,7 @@ def values_of(side: Side, other: Side) -> pd.DataFrame:
 
 
 def people_values(labels: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
-    """Return people's values like those of judges, several of one answer averaged.
+    """Return people's values in the form of judges' values, several of one answer averaged.
 
     `runs` may be labelled; a single one needs no run_id.
     """
@@ -302,9 +302,9 @@ def grades_of(side: Side) -> pd.DataFrame:
 
 
 def clusters_of(query_ids: pd.Series, golden: Golden | None, cluster: str | None) -> Codes | None:
-    """Return a cluster number per row, -1 for rows that stand alone; None if all of them do.
+    """Return a cluster number per row, -1 for independent rows; None if all are.
 
-    Rows of one query are one cluster, and so are those of queries that share a value of the golden
+    Rows of one query are one cluster, and so are rows of queries that share a value of the golden
     set's column `cluster`.
     """
     codes = pd.factorize(query_ids)[0].astype(np.int64)

@@ -114,7 +114,7 @@ def cases_of(results: Results, golden: Golden, k: int | None, cut_text: str) -> 
             continue
         own = contexts.get((response["run_id"], query["query_id"]), hits.iloc[:0])
         with_text = own[own["text"].notna()]
-        ids = with_text["chunk_id"]  # ranks stand in where these are missing or repeated
+        ids = with_text["chunk_id"]  # ranks replace them where they are missing or repeated
         is_named = ids.notna().all() and ids.is_unique
         items = ids if is_named else with_text["rank"].astype("str")
         cases.append(

@@ -111,7 +111,7 @@ def run_judgment(judgment: Judgment, client: "JudgeClient") -> None:
     # A reply may escape what it echoes, and a judge's own function may quote anything.
     verdicts = [redactor.values(verdict) for verdict in verdicts]
     reasons = {}
-    for verdict in reversed(verdicts):  # the first of each state tells
+    for verdict in reversed(verdicts):  # the first of each state is kept
         if verdict.setdefault("state", "scored") == FAILED:
             verdict["reason"] = redactor.excerpt(verdict.get("reason") or "", _LONGEST_REASON)
         reasons[verdict["state"]] = verdict.get("reason")

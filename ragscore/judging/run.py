@@ -266,7 +266,7 @@ def judge(
 
     Returns
     -------
-    Judged. Its judgments replace those of the same runs and criteria in `results`. The first row of
+    Judged. Its judgments replace `results`' own of the same runs and criteria. The first row of
     a judgment holds tokens and cost of its replies, cached or not. The judge log holds the usage of
     this call only.
 

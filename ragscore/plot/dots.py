@@ -109,7 +109,7 @@ def _of_one_scale(
     scales = {name: declared.describe(name).range for name in chosen}
     if len(set(scales.values())) != 1:
         found = ", ".join(f"{name} ({scale})" for name, scale in scales.items())
-        allowed = "metrics of one scale; ev.with_columns(..., range=) declares that of your own"
+        allowed = "metrics of one scale; ev.with_columns(..., range=) declares your own"
         raise DataError(found or "no metric has a value", field="metrics", allowed=allowed)
     return chosen
 

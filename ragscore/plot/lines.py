@@ -232,7 +232,7 @@ def trend(
 def _draw_trend(
     ax: Axes, frame: pd.DataFrame, styles: Mapping[str, RunStyle], is_dated: bool
 ) -> None:
-    """Draw a line per system and segment, intervals, the noise band, and what stands out."""
+    """Draw a line per system and segment, intervals, the noise band, and what left it."""
     for system, style in styles.items():
         own = frame[(frame["system"].eq(system) & frame["mean"].notna()).to_numpy()]
         for n, (_, part) in enumerate(own.groupby("segment", sort=False)):

@@ -241,7 +241,7 @@ def largest(sizes: pd.Series, limit: int, order: Sequence[str] | None) -> tuple[
 def n_text(n: pd.Series) -> str:
     """Return how many queries: a number or a range."""
     low, high = n.min(), n.max()
-    return "not told" if pd.isna(low) else f"{low}" if low == high else f"{low}–{high}"
+    return "unknown" if pd.isna(low) else f"{low}" if low == high else f"{low}–{high}"
 
 
 def check_columns(frame: Any, names: Iterable[str], field: str, allowed: str) -> None:

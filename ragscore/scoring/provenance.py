@@ -171,7 +171,7 @@ def check_provenance(
         if component not in ignored:
             allowed = f"{remedy}, or allow_different=['{component}']"
             raise DataError(text, field=component, allowed=allowed)
-        warn(f"scores that were measured differently stand side by side: {component}: {text}")
+        warn(f"scores that were measured differently are side by side: {component}: {text}")
     return pd.DataFrame(
         found, dtype="str",
         columns=["component", "run_baseline", "run_candidate", "baseline", "candidate"],

@@ -114,9 +114,9 @@ def align(
     run = lookup(rows["run_id"], pd.Index(chosen, dtype="str"))
     if np.bincount(query * len(chosen) + run).max(initial=0) > 1:
         raise DataError(
-            "a query stands twice in one run", field="scores", allowed="one row per run and query"
+            "a query occurs twice in one run", field="scores", allowed="one row per run and query"
         )
-    # those of a run and metric lie together
+    # values of a run and metric lie together
     values = np.full((len(chosen), len(names), len(query_ids)), np.nan).transpose(2, 0, 1)
     for place, name in enumerate(names):
         values[query, run, place] = rows[name].to_numpy("float64", na_value=np.nan)
@@ -130,7 +130,7 @@ def expected_in(
 ) -> npt.NDArray[np.bool_]:
     """Flag where a value was expected (see `ev.explain`), in the shape of `aligned.values`.
 
-    Scores without `state` and `level` don't tell; every value they have was then expected.
+    Scores without `state` and `level` don't say; every value they have was then expected.
     """
     rows = scores if "query_id" in scores else scores.reset_index()
     if not {"state", "level"} <= set(rows):

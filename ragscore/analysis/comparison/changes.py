@@ -84,15 +84,15 @@ def flips(
     """One row per answer metric and query that went from good to bad, or from bad to good.
 
     Good and bad are the ends of 0/1 metrics; of what judges measure, from .8 and below .6 of its
-    scale. The limits stand beside, as `bad` and `good`.
+    scale. The columns `bad` and `good` hold the limits.
     """
     if metrics is None:
         metrics = [name for name in map(str, first) if not declared.label_of(name).is_ranking]
     limits = {name: found for name in metrics if (found := limits_of(declared.describe(name)))}
     rows = value_changes(first[[*limits]], second[[*limits]], declared)
-    told = rows["metric"].tolist()
-    bad, good = np.array([limits[name] for name in told], np.float64).reshape(-1, 2).T
-    sign = np.array([-1.0 if declared.describe(name).better == "lower" else 1.0 for name in told])
+    names = rows["metric"].tolist()
+    bad, good = np.array([limits[name] for name in names], np.float64).reshape(-1, 2).T
+    sign = np.array([-1.0 if declared.describe(name).better == "lower" else 1.0 for name in names])
     before, after = (sign * rows[side].to_numpy() for side in ("baseline", "candidate"))
     has_flipped = np.minimum(before, after) < sign * bad
     has_flipped &= np.maximum(before, after) >= sign * good
@@ -149,7 +149,7 @@ def rank_overlap(
     key, is_b = cell % max(n, 1) * width + ids, cell >= n
     both, at_a, at_b = np.intersect1d(key[~is_b], key[is_b], True, return_indices=True)
     query, depth = both // max(width, 1), np.maximum(place[~is_b][at_a], place[is_b][at_b])
-    # sums go by depth, so that neither the order of rows nor that of the runs changes a bit
+    # sums are taken by depth, so that the order of neither rows nor runs changes a bit
     order = np.lexsort((depth, query))
     query, depth = query[order], depth[order]
     short, long = np.minimum(n_a, n_b), np.maximum(n_a, n_b)

@@ -80,7 +80,7 @@ def compare_runs(
         The number of runs, where these two are of several, and the level at which the intervals of
         all their pairs hold together.
     policies
-        What the scores were made by. With `collapse`, ranks, outcomes and targets are those of the
+        What the scores were made by. With `collapse`, ranks, outcomes and targets refer to the
         shorter lists, too.
     """
     changes = compare_ranks(
@@ -269,7 +269,7 @@ def _outcomes(
 
 
 def asked_queries(golden: Golden, responses: pd.DataFrame) -> pd.DataFrame:
-    """Return the queries that any run was asked: those of the golden set, then others."""
+    """Return the queries that any run was asked: the golden set's, then others."""
     known = golden.queries[["query_id", "query"]]
     is_extra = ~is_among(responses["query_id"], known["query_id"])
     extra = responses.loc[is_extra, ["query_id", "query"]].drop_duplicates("query_id")
@@ -279,17 +279,17 @@ def asked_queries(golden: Golden, responses: pd.DataFrame) -> pd.DataFrame:
 
 def _notes(per_query: pd.DataFrame, differing: pd.DataFrame, invariants: pd.DataFrame) -> list[str]:
     """Describe each query's change of its first hit, with known causes that differ between runs."""
-    told = [
+    causes = [
         (CAUSES[name], *sides)
         for name, *sides, state in invariants[[*COLUMNS]].fillna("—").to_numpy()
         if name in CAUSES and state == "differs"
     ]
-    told += [
+    causes += [
         (CAUSES.get(key, key), *sides)
         for key, *sides in differing[["key", "baseline", "candidate"]].fillna("—").to_numpy()
         if re.search(CONFIG, key)
     ]
-    suffix = "".join(f"; {cause} {before}→{after}" for cause, before, after in told)
+    suffix = "".join(f"; {cause} {before}→{after}" for cause, before, after in causes)
     has_moved = per_query["outcome"].isin(["win", "loss", "regression"]).to_numpy()
     before, after = (per_query[name].fillna(0).tolist() for name in RANKS)
     return [

@@ -168,8 +168,8 @@ def aspects(deltas: pd.DataFrame, declared: MetricTable = TABLE) -> pd.DataFrame
 
     The metrics of refusals trade against each other, and have one verdict together.
     """
-    told = deltas.loc[deltas["verdict"].notna().to_numpy(), ["metric", "verdict", "n", *FIGURES]]
-    rows, found = {row["metric"]: row for row in told.to_dict("records")}, []
+    decided = deltas.loc[deltas["verdict"].notna().to_numpy(), ["metric", "verdict", "n", *FIGURES]]
+    rows, found = {row["metric"]: row for row in decided.to_dict("records")}, []
     for aspect, names in aspects_of(rows).items():
         own = rows[names[0]]
         word, low, high = own["verdict"], own["low"], own["high"]
@@ -259,7 +259,7 @@ class Sides:
     def deltas(
         self, primary: Sequence[str], level: float, metrics: Sequence[str] | None = None
     ) -> pd.DataFrame:
-        """Return the table `Comparison.deltas`, or that of some metrics."""
+        """Return the table `Comparison.deltas`, or its rows of some metrics."""
         names = list(self.first if metrics is None else metrics)
         table = paired_deltas(
             self.first.loc[self.in_both, names], self.second.loc[self.in_both, names], primary,

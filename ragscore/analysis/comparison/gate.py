@@ -129,14 +129,14 @@ class Gate(JsonResult, Display):
 
     def notes(self) -> list[str]:
         """Return what a reader must know beside the table."""
-        told = {
+        notes = {
             "All intervals together hold in 95 % of cases.": self._is_joint,
             'Say what undecided counts as: undecided="pass" or "fail" (--undecided).': (
                 self.answer == "undecided"
             ),
             self.clusters: bool(self.clusters),
         }
-        return [text for text, is_so in told.items() if is_so]
+        return [text for text, is_so in notes.items() if is_so]
 
     def _parts(self) -> list[str | Table]:
         sign = SIGNS[("pass", "fail", "undecided")[self.exit_status]]
@@ -154,8 +154,8 @@ class Gate(JsonResult, Display):
             failures=str(found.count("failure")), skipped=str(found.count("skipped")),
         )  # fmt: skip
         about = f"{self.candidate} against {self.baseline}"
-        told = self.table["metric"], self.table["reason"], self.shown()["delta"]
-        for metric, reason, delta, kind in zip(*told, found, strict=True):
+        shown = self.table["metric"], self.table["reason"], self.shown()["delta"]
+        for metric, reason, delta, kind in zip(*shown, found, strict=True):
             case = SubElement(root, "testcase", classname=about, name=metric)
             if kind:
                 SubElement(case, kind, message=visible(f"{reason} ({delta})"))
@@ -180,8 +180,8 @@ def gate(
 ) -> Gate:
     """Fail if a primary metric is worse, or if a metric loses more than an allowed amount.
 
-    Without `max_drop` the gate fails if a primary metric is worse, and is undecided if nothing can
-    be told. Either way it fails if there are more than `max_failed` queries that the candidate
+    Without `max_drop` the gate fails if a primary metric is worse, and is undecided if nothing is
+    certain. Either way it fails if there are more than `max_failed` queries that the candidate
     failed on or was not asked, and the baseline answered.
 
     Parameters
@@ -193,7 +193,7 @@ def gate(
     rule
         "threshold": the loss seen decides. "interval": each metric's own 95 % interval. It passes
         if a larger loss is ruled out, fails if one is sure, and is undecided in between. 95th
-        percentiles go by what is seen.
+        percentiles are judged by their value.
     require
         Don't pass if a metric can't be evaluated.
     undecided
@@ -277,12 +277,12 @@ def _by_loss(
     cmp: Comparison, name: str, allowed: float, row: dict[Any, Any] | None, rule: str
 ) -> dict[Any, Any]:
     """Return the row of a metric that may lose so much."""
-    told = {"metric": name, "max_drop": allowed}
+    asked = {"metric": name, "max_drop": allowed}
     if row is None or not row["n"]:
-        return told | {
+        return asked | {
             "n": 0, "verdict": "not evaluated", "reason": "not compared", "better": "",
         }  # fmt: skip
-    row = row | told | {"low": row["low_95"], "high": row["high_95"]}
+    row = row | asked | {"low": row["low_95"], "high": row["high_95"]}
     if name != scored_by(name):
         tail, rule = cmp._tails.set_index("metric").loc[scored_by(name)], "threshold"
         a, b = tail["p95_baseline"], tail["p95_candidate"]

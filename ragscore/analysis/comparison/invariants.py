@@ -67,7 +67,7 @@ def profile_invariants(
     for key, component in harness.must_agree.items():
         pair = first.get(key), second.get(key)
         if component == JUDGES and are_judged and (is_alike or None in pair):
-            state = "equal" if is_alike else "unknown"  # the judgments tell
+            state = "equal" if is_alike else "unknown"  # the judgments show it
         else:
             state = agreed(key, {a: pair[0], b: pair[1]}, component, ignore)
         if pair != (None, None):

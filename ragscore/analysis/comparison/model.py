@@ -43,7 +43,7 @@ NO_RANKS = {
     "no_target": "queries in both", "only_baseline": "in the baseline alone",
     "only_candidate": "in the candidate alone",
 }  # fmt: skip
-"""Outcomes of which none tells a rank -> how they are counted where there is no other."""
+"""Outcomes without a rank -> how they are counted where there is no other."""
 OWN_JSON = "cmp.to_json(), with a profile cmp.to_json(own=True)"
 
 
@@ -118,7 +118,7 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         same).
     invariants, config_diff
         One row per fact that should be equal (state: equal, differs, unknown), and one row per
-        config key that differs (with `vary=`, `declared` tells if it was meant to).
+        config key that differs (with `vary=`, `declared` is True if it was meant to).
     flips
         One row per answer metric (0/1, or what a judge measured) and query that went from good to
         bad (kind: regression) or back (improvement), with both values `baseline`, `candidate` and
@@ -318,10 +318,10 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
 
     def notes(self) -> Notes:
         """Return in lines the outcomes, how they were matched, and how to read the table."""
-        is_told = self.invariants["state"].eq("differs") & self.invariants["name"].ne("mode")
-        differing = self.invariants.loc[is_told, "name"].unique()  # a mode may be what is compared
-        told = f"The runs differ in {', '.join(differing)}: see .invariants."
-        lines = [self._headline(), *[told] * bool(len(differing)), *self._shown[1].splitlines()]
+        is_named = self.invariants["state"].eq("differs") & self.invariants["name"].ne("mode")
+        differing = self.invariants.loc[is_named, "name"].unique()  # a mode may be what is compared
+        note = f"The runs differ in {', '.join(differing)}: see .invariants."
+        lines = [self._headline(), *[note] * bool(len(differing)), *self._shown[1].splitlines()]
         return Notes("\n".join(lines))
 
     def _parts(self) -> list[str | Table]:
@@ -336,8 +336,8 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         # an aspect of several metrics has a word of its own
         of_metrics = zip(words[1:], self.aspects["metrics"], strict=False)
         joint = [line for line, metrics in of_metrics if "," in metrics]
-        told = [*lost_values(self.deltas), *one_sided(self.deltas), *joint]
-        return [title, Table(shown), *told, self.notes()]
+        notes = [*lost_values(self.deltas), *one_sided(self.deltas), *joint]
+        return [title, Table(shown), *notes, self.notes()]
 
     def _tint(self) -> str:
         return "" if self._harness else TINTS.get(self.overall, "")

@@ -106,11 +106,11 @@ def harness_report(cmp: Any, profile: Reading) -> dict[str, Any]:
         set_nested(deltas, key, delta)
     deltas["chunker_version_match"] = cmp._level.chunker_version_match
     rows = cmp.per_query[[*ROW]].rename(columns=ROW)
-    told = rows["note"].where(rows["note"] != "")
+    notes = rows["note"].where(rows["note"] != "")
     return {
         "run_a": cmp.baseline, "run_b": cmp.candidate, "aggregate_a": a, "aggregate_b": b,
         "deltas": deltas,
-        "per_query": records_of(rows.assign(kind=rows["kind"].replace(KINDS), note=told)),
+        "per_query": records_of(rows.assign(kind=rows["kind"].replace(KINDS), note=notes)),
     }  # fmt: skip
 
 

@@ -125,7 +125,7 @@ def reading_priority(
 ) -> Values:
     """Return a number per query of a comparison; the lowest is to be read first.
 
-    Lost first hits, those of queries that only the baseline was asked, hits further down, queries
+    Lost first hits, hits of queries that only the baseline was asked, hits further down, queries
     that should be refused and are answered, lost targets, other changes, gains. Within these, by
     the reciprocal rank that was lost, or where no first hit moved by the `loss`.
 

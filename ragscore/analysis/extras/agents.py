@@ -46,7 +46,7 @@ class CallReport(FramesResult):
     per_query
         One row per run and query: `n_calls`, `n_hits`, of them `n_repeated`, `elapsed_ms` of the
         calls and `cost_usd` of the response (NaN: unknown), `outcome`: all found, some found, none
-        found, no target. Grouped by run and outcome it tells what each outcome cost.
+        found, no target. Grouped by run and outcome it shows what each outcome cost.
     k
         Hits of each call that were looked at; None: all.
     """
@@ -173,7 +173,7 @@ def call_of_hits(hits: pd.DataFrame) -> Codes:
 
 
 def of_rank(hits: pd.DataFrame) -> pd.Series:
-    """Return the rank of each hit among those of its call."""
+    """Return the rank of each hit within its call."""
     cells = [hits["run_id"], hits["query_id"], call_of_hits(hits)]
     return hits.groupby(cells, observed=True)["rank"].rank("first").astype("int32")
 

@@ -162,7 +162,7 @@ def _near_duplicates(
     Of several pairs with an earlier chunk the most similar counts, then the earliest.
     """
     words = pd.Series([re.findall(r"[^\W_]+", chunk.lower()) for chunk in text], dtype=object)
-    # chunks of the same words once: a footer that stands there a thousand times is one
+    # chunks of the same words once: a footer that occurs a thousand times is one
     joined = words.str.join(" ")
     distinct = words[joined.ne("") & ~joined.duplicated()]
     shingles = distinct.map(lambda own: {

@@ -45,7 +45,7 @@ class Freshness(FramesResult):
         its successor, else the newest of its version_key; `reason` ("superseded" or "newer
         version").
     conflicts
-        One row per hit that stands beside another version of the same thing: run_id, query_id,
+        One row per hit that is beside another version of the same thing: run_id, query_id,
         `version_key`, rank, doc_id; the versions of one key together, keys in the order of their
         first hit.
     k
@@ -69,12 +69,12 @@ def freshness(
     *,
     empty_value: float = np.nan,
 ) -> Freshness:
-    """Return how many of the first k hits are outdated, or stand beside another version.
+    """Return how many of the first k hits are outdated, or are beside another version.
 
     Parameters
     ----------
     documents
-        The documents frame (`rs.io.load_documents`); by default that of the results. Without one,
+        The documents frame (`rs.io.load_documents`); by default the results' own. Without one,
         only the systems' own marks are counted.
     k
         Hits of rank ≤ k are considered.
@@ -172,10 +172,10 @@ def _summary(per_query: pd.DataFrame, marks: pd.DataFrame, runs: list[str]) -> p
 
 
 def _with_versions(hits: pd.DataFrame, versions: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
-    """Return the hits with what the documents frame tells about each.
+    """Return the hits with what the documents frame knows of each.
 
     Columns: known, version_key, replaced_by, reason, conflicting. A run has its own documents, and
-    those of no run in particular.
+    those without a run.
     """
     dtypes = {"run_id": "str", **VERSIONS}
     versions = versions.reindex(columns=["doc_id", *dtypes]).astype(dtypes)

@@ -46,7 +46,7 @@ def save_means(
     path
         A file; for "chatbot" one that ends in .json, or a folder.
     format
-        The harness's profile; by default that of the evaluation. "chatbot" writes one run's
+        The harness's profile; by default the evaluation's. "chatbot" writes one run's
         `metrics.json`, the others {run_id: its JSON object}, rounded as that harness rounds; null
         where it writes null.
     agreement
@@ -85,7 +85,7 @@ def write_metrics_json(
 ) -> Path:
     """Write one run's scores as `metrics.json` in the layout of a chatbot's harness.
 
-    Names and values are those of `aggregate` with that harness's profile, so that they can be
+    Names and values are as in `aggregate` with that harness's profile, so that they can be
     compared with files that it wrote: for example, queries to refuse count 0 in the means of
     retrieval. Added are the costs of the judges, the same means by tag and by category, and the
     number of tests; with `results.chunks` and `results.documents` also the share of documents that
@@ -144,7 +144,7 @@ def config_hash(config: dict[str, Any]) -> str:
 def _aggregates(
     results: Results, golden: Golden, profile: Reading, harness: Harness
 ) -> dict[str, Any]:
-    """Return `aggregate_metrics`, and what stands beside it (`BESIDE` of the format)."""
+    """Return `aggregate_metrics`, and the parts beside it (`BESIDE` of the format)."""
     run_id, k = next(iter(k_of_runs(results.runs, harness.default_k).items()))
     rows = rows_by_run(results, golden, profile, harness)[run_id]
     means = aggregate_rows(rows, harness, k)

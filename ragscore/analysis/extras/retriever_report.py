@@ -77,8 +77,8 @@ class RetrieverReport(FramesResult):
         """Return the report as Markdown.
 
         Retrievers come first, best MRR first, then every query with its note
-        (`expect_lessons_call`). Above them stands how many queries filter by a product, and how
-        many hits `rs.match.filter_hits` dropped.
+        (`expect_lessons_call`). Above them are the numbers of queries that filter by a product,
+        and of hits that `rs.match.filter_hits` dropped.
         """
         results, golden = self._results, self._golden
         table = self.table.sort_values("mrr", ascending=False, kind="stable")
@@ -90,13 +90,13 @@ class RetrieverReport(FramesResult):
             f"{len(golden.queries)} golden queries × {len(table)} retrievers",
         ]  # fmt: skip
         if n := checks.loc[checks["kind"] == "product", "query_id"].nunique():
-            told = "their hits were not filtered (`rs.match.filter_hits`)"
+            filtered = "their hits were not filtered (`rs.match.filter_hits`)"
             if "x_n_filtered" in results.responses:
                 run = results.responses["run_id"].astype("str")
                 dropped = results.responses["x_n_filtered"].groupby(run, sort=False).sum()
                 listed = ", ".join(f"{run_id} {n_hits}" for run_id, n_hits in dropped.items())
-                told = f"hits dropped: {markdown_line(listed)}"
-            parts.append(f"{n} queries filter by a product; {told}.")
+                filtered = f"hits dropped: {markdown_line(listed)}"
+            parts.append(f"{n} queries filter by a product; {filtered}.")
         parts += [
             Table(_shown(table)).to_markdown(),
             LEGEND.format(low if low == high else f"{low} to {high}"),

@@ -17,8 +17,8 @@ def indexed_types(results: Results) -> pd.DataFrame:
 
     Returns
     -------
-    One row per run and `doc_type` (that of `results.documents` first, then the catalogue's own,
-    then the ending of the path): `n_docs`, `n_embedded` chunks; `n_without_chunks` documents, and
+    One row per run and `doc_type` (from `results.documents` first, then from the catalogue, then
+    the ending of the path): `n_docs`, `n_embedded` chunks; `n_without_chunks` documents, and
     `coverage`, the share that has a chunk (NaN where no documents are listed).
     """
     chunks, known = _listed(results.chunks, results), _listed(results.documents, results)

@@ -48,9 +48,9 @@ def check_reported(
     ----------
     reported
         The values to check, if the results don't hold them: the frame `reported` of other
-        results with the same run ids, such as those of a stored comparison.
+        results with the same run ids, such as a stored comparison's.
     profile
-        The harness that reported them; by default that of the evaluation. Its names are
+        The harness that reported them; by default the evaluation's. Its names are
         understood (what it calls `recall_at_k` may be our hit@5), values of a whole run are
         recomputed and rounded as `ev.save` does, and it sets the policies.
 
@@ -109,8 +109,8 @@ def check_reported(
         stated = np.where(is_rank & np.isnan(stated), np.inf, stated)
         difference = np.where(is_rank & (found == stated), 0.0, found - stated)
     # what only reports single queries holds no hits: rankings of nothing would all be 0
-    told = set(rows.loc[rows["query_id"].ne(""), "run_id"]) if reported is None else set()
-    bare = [run_id for run_id in runs_without_hits(with_rows) if run_id in told]
+    with_values = set(rows.loc[rows["query_id"].ne(""), "run_id"]) if reported is None else set()
+    bare = [run_id for run_id in runs_without_hits(with_rows) if run_id in with_values]
     is_ranking = asked.map({one: TABLE.parse(one).is_ranking for one in labels}).eq(True)
     is_bare = rows["run_id"].isin(bare) & is_ranking
     rows = rows.assign(
@@ -147,13 +147,13 @@ def _labels(rows: pd.DataFrame, ks: dict[str, int | None], harness: Harness | No
     A harness's name is taken at its run's own k; else the file's format says it, else the name.
     """
     of_format = rows["label"] if "label" in rows else pd.Series(pd.NA, rows.index, dtype="str")
-    told = list(zip(rows["run_id"], rows["metric"], of_format, strict=True))
+    keys = list(zip(rows["run_id"], rows["metric"], of_format, strict=True))
     labels = {
         (run_id, metric, label): _harness_label(harness, metric, ks[run_id])
         or (label_of(metric) if pd.isna(label) else label)
-        for run_id, metric, label in dict.fromkeys(told)
+        for run_id, metric, label in dict.fromkeys(keys)
     }
-    return pd.Series([labels[one] for one in told], index=rows.index, dtype="str")
+    return pd.Series([labels[one] for one in keys], index=rows.index, dtype="str")
 
 
 def _harness_label(harness: Harness | None, metric: str, k: int | None) -> str | None:

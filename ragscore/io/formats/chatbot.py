@@ -109,7 +109,7 @@ AGGREGATES = {
     "abstention_accuracy": ("refusal_correct", "mean"),
     "hallucination_rate_unanswerable": ("answered_unanswerable", "mean"),
 }
-# Parts of `metrics.json` that stand beside `aggregate_metrics`; within it they are read, too
+# Parts of `metrics.json` beside `aggregate_metrics`; within it they are read, too
 BESIDE = (
     "by_tag", "by_category", "total_tests", "answerable_tests", "unanswerable_tests",
     "judge_reliability",
@@ -128,7 +128,7 @@ def read_chatbot(path: Path, strict: bool) -> Results:
     """
     path = path / "results.jsonl" if path.is_dir() else path
     problems, folder, has_rows = Problems(path, strict), path.parent, path.exists()
-    is_run_folder = path.name.startswith("results.jsonl")  # the files beside are those of its run
+    is_run_folder = path.name.startswith("results.jsonl")  # the files beside belong to its run
     config, metrics = (
         json_object(folder / name) if is_run_folder and (folder / name).exists() else {}
         for name in ("config.json", "metrics.json")
@@ -248,7 +248,7 @@ def _columns(case: Level) -> Frames:
 def _judgments(case: Level) -> Frames:
     """Return what judges say: a row for the score of each, and one for each claim.
 
-    What judging has cost stands beside the first score.
+    What judging has cost is beside the first score.
     """
     frames: Frames = []
     cost, is_open = case.inner("cost"), np.ones(len(case), bool)
@@ -289,7 +289,7 @@ def write_chatbot(results: Results, folder: str | Path, text: int | None = 200) 
     `summary.md` only the description is written, which is the run's note.
     `metrics.json` holds the values that the run came with (`results.reported`);
     `ev.save` writes newly computed ones. Where no row has a `config` of its own, each
-    gets the run's, with its k: that harness scores by what stands there.
+    gets the run's, with its k: that harness scores by it.
 
     Parameters
     ----------

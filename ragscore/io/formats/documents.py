@@ -30,7 +30,7 @@ def graded_documents(golden: Golden, level: str) -> pd.DataFrame:
     """Return query_id, doc and grade of every target of a level, in file order."""
     targets = golden.targets[golden.targets["level"] == level]
     judged = targets.assign(doc=_ids(targets, level, "targets"))[["query_id", "doc", "grade"]]
-    # One document may stand for several targets: the best grade is what finding it can earn.
+    # One document may be several targets: the best grade is what finding it can earn.
     best = judged.groupby(["query_id", "doc"], sort=False)["grade"].transform("max")
     return judged.assign(grade=best).drop_duplicates(ignore_index=True)
 

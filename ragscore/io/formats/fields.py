@@ -40,7 +40,7 @@ WRITE: dict[str, Callable[[Any], Any]] = {
 
 
 def placed(frame: pd.DataFrame, fields: Fields) -> dict[str, list[Any]]:
-    """Return the columns of fields, and those of one's own, each by its place behind `x_`.
+    """Return the columns of fields, and the user's own, each by its place behind `x_`.
 
     `values.objects_of` makes objects of them.
     """
@@ -131,8 +131,8 @@ def read_report(path: Path, strict: bool) -> Results:
     reader = Reader(_metrics, problems, {"metric": "metric"}, "each metric once")
     reader.read(json_records(top.pop("metrics"), reader.faults))
     frames = reader.frames(run_id)
-    told = frames.get("reported", empty("reported"))["query_id"]
-    asked = told[told != RUN_LEVEL].unique()
+    reported = frames.get("reported", empty("reported"))["query_id"]
+    asked = reported[reported != RUN_LEVEL].unique()
     frames["responses"] = pd.DataFrame({"run_id": run_id, "query_id": asked})
     runs = from_records([run | {"n_queries": len(asked)} | own_fields(top.values)], "runs")
     return Results(runs=runs, **frames, problems=problems.frame(run_id))
@@ -162,8 +162,8 @@ def _metrics(metric: Level) -> Frames:
     metric.extras(own)
     for statistic, numbers in stated.items():
         of = np.flatnonzero(is_stated(numbers))
-        told = {name: one.take(pa.array(of)) for name, one in (own | {"value": numbers}).items()}
+        columns = {name: one.take(pa.array(of)) for name, one in (own | {"value": numbers}).items()}
         about = {"query_id": RUN_LEVEL, "statistic": statistic}
-        told |= {name: pa.repeat(one, len(of)) for name, one in about.items()}
-        frames.append(("reported", of, told))
+        columns |= {name: pa.repeat(one, len(of)) for name, one in about.items()}
+        frames.append(("reported", of, columns))
     return frames

@@ -1,6 +1,6 @@
 """Files of kebab's harness -> `Results`: its SQLite file, and one run as JSON.
 
-Records of queries are those of `per_query.jsonl`. The aggregate that a file stores for a run
+Records of queries are as in `per_query.jsonl`. The aggregate that a file stores for a run
 becomes `reported`.
 """
 

@@ -54,7 +54,7 @@ def read_judgements(
 ) -> Golden:  # fmt: skip
     """Read every judgement of three or four columns, with the texts of their queries.
 
-    A header may come first. The id of a query without text stands for it; they are counted if
+    A header may come first. The id of a query without text replaces it; they are counted if
     `texts_in` names a file that has texts.
     """
     first = sample(path).line
@@ -73,7 +73,7 @@ def read_judgements(
             table, roles = replace(table, frame=table.frame.join(known.frame)), roles | _TEXT
         if texts_in is not None and (n := queries[~queries.isin([*texts])].nunique()):
             found = f"{n} of {queries.nunique()} judged queries have no text in {texts_in}"
-            of_part.note(f"{found}; their id stands for it", field="query")
+            of_part.note(f"{found}; their id replaces it", field="query")
         every = catalogue if of_part is problems else None
         return labels_of(table, roles, of_part, absent_docs, every)
 
@@ -85,7 +85,7 @@ def read_qrels(
     path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None,
     topics: Path | str | None = None,
 ) -> Golden:  # fmt: skip
-    """Read judgements as a golden set; without topics, the id of a query stands for its text."""
+    """Read judgements as a golden set; without topics, the id of a query is its text."""
     problems = Problems(path, strict)
     texts = {} if topics is None else read_topics(Path(topics), problems)
     return read_judgements(path, problems, absent_docs, catalogue, texts, topics)
@@ -98,7 +98,7 @@ def read_beir(
     """Read the queries of one split, in the order of its judgements.
 
     Queries that it doesn't judge are left out, with a warning. `problems` counts judged queries
-    without a text; their id stands for it. Fields of a query beyond its id and text, such as
+    without a text; their id replaces it. Fields of a query beyond its id and text, such as
     `metadata`, are its `x_<name>` columns.
     """
     files = {file.stem: file for file in sorted((path / "qrels").glob("*.tsv"))}

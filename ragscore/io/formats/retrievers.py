@@ -71,8 +71,8 @@ def read_retrievers(path: Path, strict: bool) -> Results:
     reader, ks = Reader(_columns, problems, KEYS, ONCE), dict[str, int]()
     reader.read(_rows(path, reader.faults, ks))
     frames = reader.frames()
-    told = frames.get("reported", empty("reported"))
-    counted = told[told["metric"].eq("n_hits") & told["value"].gt(0)]
+    reported = frames.get("reported", empty("reported"))
+    counted = reported[reported["metric"].eq("n_hits") & reported["value"].gt(0)]
     listed = pd.MultiIndex.from_frame(frames["hits"][[*CELL]])
     if n_bare := int((~pd.MultiIndex.from_frame(counted[[*CELL]]).isin(listed)).sum()):
         warn(
@@ -93,8 +93,8 @@ def _rows(path: Path, faults: Problems, ks: dict[str, int]) -> Iterator[Row]:
         values, line = row.values, row.line
         faults.check_names(values, FIELDS, line)
         key, retriever = query_key(values.get("query")), as_id(values.get("retriever"))
-        is_told = any(values.get(name) not in (None, {}) for name in ("hits", "error", *OUTCOMES))
-        needed = {"query": key, "retriever": retriever, "hits": is_told}
+        is_stated = any(values.get(name) not in (None, {}) for name in ("hits", "error", *OUTCOMES))
+        needed = {"query": key, "retriever": retriever, "hits": is_stated}
         if missing := [name for name, one in needed.items() if not one]:
             faults.reject(values.get(missing[0]), line, missing[0], ALLOWED[missing[0]])
             continue
@@ -146,8 +146,8 @@ def write_retrievers(results: Results, path: str | Path, rows: pd.DataFrame | No
     The file's path; its folder is created.
     """
     if rows is None:
-        told = rows_of(results, "reported")
-        stated = grouped(cells(told), zip(told["metric"], told["value"], strict=True))
+        reported = rows_of(results, "reported")
+        stated = grouped(cells(reported), zip(reported["metric"], reported["value"], strict=True))
         outcomes = {cell: dict(values) for cell, values in stated.items()}
     else:
         outcomes = dict(zip(cells(rows), records_of(rows), strict=True))

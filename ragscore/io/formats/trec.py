@@ -95,8 +95,8 @@ def _table_of(
         n = np.asarray(pc.list_value_length(fields))
         if has_rest and (n > n_names).any():
             rest = pc.list_element(fields.filter(n > n_names), n_names)
-            told = f"{plural(len(rest), 'line')} with text after the {names[-1]}, which is left out"
-            warn(f"{path}: {told}, such as {excerpt(rest[0].as_py())}")
+            what = f"{plural(len(rest), 'line')} with text after the {names[-1]}, which is left out"
+            warn(f"{path}: {what}, such as {excerpt(rest[0].as_py())}")
             fields = pc.list_slice(fields, 0, n_names)
             n = np.minimum(n, n_names)
         is_good = n == n_names

@@ -148,8 +148,7 @@ literal = Family("answers", where="due", reads="responses.answer")
 
 @literal(
     "key_facts_literal",
-    "key facts whose words are in the answer, in lower case and without punctuation / all"
-    " of them",
+    "key facts whose words are in the answer, in lower case and without punctuation / all of them",
     needs=(KEY_FACTS,),
 )
 def key_facts_literal(rows: Any) -> Values:
