@@ -354,9 +354,9 @@ def check_command(args: argparse.Namespace) -> None:
     options = {"format": None, "columns": None, "strict": False} | reading(args)
     sources, lines = list[Golden | Results](), list[str]()
     for file in args.files:
-        found, notes = read_source(file, options)
+        found, described = read_source(file, options)
         sources += found
-        lines += notes
+        lines += described
     table = supported_metrics(*sources)
     traced = [one for one in sources if isinstance(one, Results) and "x_n_spans" in one.responses]
     counts = [row for one in traced for row in records_of(traces(one))]

@@ -206,8 +206,8 @@ def run_description(
             notes.append(f"replies differ in {name}: {_shown(', '.join(sorted(by_text)), 100)}")
         if name in was and dumped(was[name]) != dumped(value):
             contradicting[name] = value
-            reported, sent = (_shown(dumped(one), 100) for one in (value, was[name]))
-            notes.append(f"the system reports {name} {reported} where {sent} was set")
+            seen, sent = (_shown(dumped(one), 100) for one in (value, was[name]))
+            notes.append(f"the system reports {name} {seen} where {sent} was set")
         config.setdefault(name, value)
     if contradicting:
         config["reported"] = contradicting

@@ -214,8 +214,8 @@ def collect(
         journal.file.unlink()
     finally:
         tested.close()
-    for note in notes:
-        warn(note)
+    for one in notes:
+        warn(one)
     return load_results(folder / RUN_NAME)
 
 

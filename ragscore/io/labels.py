@@ -143,7 +143,7 @@ def labels_of(
             says = groups.one(cells.take(columns[role], "flag"), role)
             stated = stated.fillna(says if role == "answerable" else ~says)
     kinds = CHECKS | TAG_FIELDS | {role: role[5:] for role in columns if role.startswith("tags.")}
-    texts = [_texts_of(columns[r], groups, kind) for r, kind in kinds.items() if r in columns]
+    many = [_texts_of(columns[r], groups, kind) for r, kind in kinds.items() if r in columns]
     for role in [role for role in ("reference_answer", *LABELS) if role in columns]:
         cells_of = map(nested, plain_values(columns[role]))
         if role == "reference_answer" and any(isinstance(one, list) for one in cells_of):
@@ -151,7 +151,7 @@ def labels_of(
             every = _texts_of(columns[role], groups, "accepted_answer")
             every = every.drop_duplicates(["query", "text"])
             first = every.drop_duplicates("query")
-            texts.append(every.drop(index=first.index))
+            many.append(every.drop(index=first.index))
             found[role] = first.set_index("query")["text"].reindex(range(len(ids)))
         else:
             found[role] = groups.one(cells.take(columns[role], "answer"), role)
@@ -159,8 +159,8 @@ def labels_of(
         del found["reference_answer"]
     targets, expects = _targets(columns, groups, ids)
     frames, asked = {"targets": targets.drop(columns=["query", "line"])}, pd.Series(dtype=np.int64)
-    if texts:
-        every = pd.concat(texts).sort_values("query", kind="stable")
+    if many:
+        every = pd.concat(many).sort_values("query", kind="stable")
         every["query_id"] = ids.take(every["query"].to_numpy(np.int64)).to_numpy()
         every = every.drop_duplicates(ignore_index=True)
         is_check = every["kind"].isin([*CHECKS.values(), "accepted_answer"])

@@ -117,8 +117,8 @@ def _level_notes(rows: "Rows", level: str, column: str) -> Iterator[str]:
         words, of = sums.loc[run].idxmax(), wanted_run == run
         if not is_few and sums.loc[run, words] - sums.loc[run, ""] < LEAST:
             continue
-        of_run = own["id"][own_run == run].dropna()
-        parts = of_run, wanted["id"][of], joined.loc[of, ""], words, joined.loc[of, words]
+        returned = own["id"][own_run == run].dropna()
+        parts = returned, wanted["id"][of], joined.loc[of, ""], words, joined.loc[of, words]
         if note := _note(rows, run, at, column, counts[run], steps[run], is_few, *parts):
             said.setdefault(note, []).append(str(rows.runs[run]))
     for note, run_ids in said.items():
