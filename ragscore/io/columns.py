@@ -270,7 +270,7 @@ def _column_of(
     ]
     fitting = [one for one in every if _fits(role, one, fields[one])]
     mine = [one for one in every if plain[one] == own]
-    if mine and (role != "answer" or len(fitting) < 2) and role not in PLACE:
+    if mine and role not in ("answer", *PLACE):
         return mine[0]
     specific = [one for one in fitting if plain[one] not in _VAGUE]
     if side == "golden" and role in ID_ROLES:

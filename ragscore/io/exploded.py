@@ -183,8 +183,10 @@ def _beside(
     text = f"{given[first]} values for {lengths[first]} hits"
     cells.report(column, is_bad, allowed, text, drops=False)
     each = [
-        [None] * n if without else values[at] * (n if is_one[at] else 1)
-        for at, (n, without) in enumerate(zip(lengths.tolist(), is_bad | (given < 0), strict=True))
+        [None] * n if is_without or one is None else one * (n if is_for_all else 1)
+        for one, n, is_without, is_for_all in zip(
+            values, lengths.tolist(), is_bad, is_one, strict=True
+        )
     ]
     return column_of([*chain.from_iterable(each)])
 

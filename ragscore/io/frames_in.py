@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from operator import methodcaller
 from pathlib import Path
 from typing import Any
@@ -305,7 +305,9 @@ def table_of(
 
 def _of_dict(source: Mapping[Any, Any], name: str, columns: Columns | None, side: str) -> Table:
     """Return a dict as a table: columns, an object that holds records, or queries."""
-    is_named = names_query(map(str, [*source][:99])) or {*(columns or {}).values()} & source.keys()
+    is_named = (
+        names_query(map(str, islice(source, 99))) or {*(columns or {}).values()} & source.keys()
+    )
     if is_named and len(source) > 1 and {*map(type, source.values())} <= {list, tuple}:
         raise DataError(f"columns: {name_list(source)}", file=name, allowed="pd.DataFrame(data)")
     asked = {str((columns or {}).get(role)).partition(".")[0] for role in ("query_id", "query")}

@@ -109,7 +109,7 @@ def opened(path: Path) -> Fields:
         # a log that was cut short has no header yet
         head = "header.json" if "header.json" in names else "_journal/start.json"
         top = parse_json(_member(opened, file, head))
-        found = [_whole(_member(opened, file, one)) for one in names if one[:8] == "samples/"]
+        found = [_whole(_member(opened, file, one)) for one in names if one.startswith("samples/")]
         whole = [one for one in names if one == "summaries.json"]  # a log cut short has only parts
         lists = whole or [one for one in names if one.startswith("_journal/summaries/")]
         summaries = [one for name in lists for one in parse_json(_member(opened, file, name))]
@@ -152,7 +152,7 @@ def _whole(text: str) -> Fields:
     whole: Fields = parse_json(
         re.sub(
             '"attachment://([^"]+)"',
-            lambda found: json.dumps(apart.get(found[1], found[0][1:-1])),
+            lambda found: json.dumps(apart.get(found[1], f"attachment://{found[1]}")),
             text,
         )
     )

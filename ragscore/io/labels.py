@@ -91,7 +91,11 @@ def _ask_for_grades(table: Table, roles: Columns, own: Iterable[pd.Series]) -> N
     if any(map(is_listed, ids.values())):  # the fields of objects may be grades
         items = exploded(ids, Cells(Problems(table.name, strict=False), table.lines), "grade")
         fields = items.columns.items() if "grade" not in items.columns else ()
-        own = [one.rename(f"{one.name}.{name[2:]}") for name, one in fields if name[:2] == "x_"]
+        own = [
+            one.rename(f"{one.name}.{name.removeprefix('x_')}")
+            for name, one in fields
+            if name.startswith("x_")
+        ]
         asked = asked.take(items.row).reset_index(drop=True)
     doubtful = []
     for column in own:
@@ -142,7 +146,11 @@ def labels_of(
         if role in columns:
             says = groups.one(cells.take(columns[role], "flag"), role)
             stated = stated.fillna(says if role == "answerable" else ~says)
-    kinds = CHECKS | TAG_FIELDS | {role: role[5:] for role in columns if role.startswith("tags.")}
+    kinds = (
+        CHECKS
+        | TAG_FIELDS
+        | {role: role.removeprefix("tags.") for role in columns if role.startswith("tags.")}
+    )
     many = [_texts_of(columns[r], groups, kind) for r, kind in kinds.items() if r in columns]
     for role in [role for role in ("reference_answer", *LABELS) if role in columns]:
         cells_of = map(nested, plain_values(columns[role]))
@@ -237,8 +245,7 @@ def _targets(
         )
         levels = np.unique(np.append(gain, 0.0))
         targets = targets.assign(gain=gain, grade=np.searchsorted(levels, gain))
-    if (np.diff(targets["query"]) < 0).any():
-        targets = targets.sort_values("query", kind="stable", ignore_index=True)
+    targets = targets.sort_values("query", kind="stable", ignore_index=True)
     return targets.assign(grade=targets["grade"].astype("int32")), expects
 
 

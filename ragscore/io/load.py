@@ -171,7 +171,11 @@ def _warn_of_expectations(golden: Golden, name: str) -> None:
     checks, queries, targets = golden.checks, golden.queries, golden.targets
     retrieval = checks.loc[checks["kind"].isin(["expected_empty", "forbidden_source_key"])]
     unlabelled = {*queries.loc[queries["answerable"].isna(), "query_id"]} - {*retrieval["query_id"]}
-    own = [str(one)[2:].removesuffix(".json") for one in queries if str(one).startswith("x_")]
+    own = [
+        one.removeprefix("x_").removesuffix(".json")
+        for one in map(str, queries)
+        if one.startswith("x_")
+    ]
     is_labelled = len(targets) or len(checks) or "reference_answer" in queries
     unread = "" if is_labelled or not own else f" (columns without a role: {name_list(own)})"
     if unlabelled:

@@ -47,7 +47,10 @@ Values: TypeAlias = "pa.Array | list[Any]"
 Fields = dict[str, tuple[str, str]]
 # Rows of frames: the kind, the record of each row, and the columns
 Frames = list[tuple[str, Codes, Columns]]
-_SCALARS = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
+_SCALARS = {
+    frozenset(): pa.null(), frozenset({str}): pa.string(), frozenset({bool}): pa.bool_(),
+    frozenset({int}): pa.int64(), frozenset({float}): pa.float64(),
+}  # fmt: skip
 _DTYPES: dict[Any, Any] = {
     pa.string(): pd.StringDtype(na_value=np.nan),
     pa.bool_(): pd.BooleanDtype(),
@@ -72,10 +75,8 @@ def kinds_of(values: Iterable[Any]) -> set[type]:
 
 def values_of(values: list[Any]) -> Values:
     """Return values as an array if all are text, booleans, numbers of one kind, or null."""
-    kinds = kinds_of(values)
-    if len(kinds) <= 1 and kinds <= _SCALARS.keys():
-        with suppress(OverflowError, pa.ArrowInvalid):
-            return pa.array(values, *(_SCALARS[one] for one in kinds))
+    with suppress(KeyError, OverflowError, pa.ArrowInvalid):
+        return pa.array(values, _SCALARS[frozenset(kinds_of(values))])
     return values
 
 

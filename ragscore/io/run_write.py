@@ -131,7 +131,7 @@ def _write_both(file: Path, records: str, description: bytes) -> Path:
 def _records(results: Results) -> list[dict[str, Any]]:
     responses, ids = results.responses, results.responses["query_id"]
     _check_names(responses, "responses")
-    phases = {name: (name, "number") for name in map(str, responses) if name[:8] == "latency_"}
+    phases = {name: (name, "number") for name in map(str, responses) if name.startswith("latency_")}
     columns = dict.fromkeys(NULL_COLUMNS, [None] * len(ids)) | placed(responses, RECORD | phases)
     hits = _rows(results, "hits", HIT | SPAN)
     citations = _rows(results, "citations", CITATION | SPAN)
@@ -186,7 +186,7 @@ def _rows(results: Results, kind: str, fields: Fields) -> dict[str, list[dict[st
 
 def _check_names(frame: pd.DataFrame, kind: str) -> None:
     """Refuse columns of one's own that reading would take for a declared field."""
-    phases = {name[2:] for name in map(str, frame) if name[:10] == "x_latency_"}
+    phases = {n.removeprefix("x_") for n in map(str, frame) if n.startswith("x_latency_")}
     known = KNOWN[kind] | (phases if kind == "responses" else set())
     beside = [  # beside the declared column it is of one's own
         f"x_{place}"

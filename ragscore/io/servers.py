@@ -125,11 +125,13 @@ class Redactor:
             if is_secret(name) and len(value) >= least:
                 known.setdefault(value, bool(_KEY_LIKE.fullmatch(value)))
         forms = {
-            (form.translate(_FOLDED), piece if in_pieces else len(form))
+            (form.translate(_FOLDED), least)
             for key, in_pieces in known.items()
             for form, piece in _forms(key).items()
+            for least in (len(form), piece if in_pieces else len(form))
         }
-        self._forms = sorted(forms, key=lambda one: -len(one[0]))  # the longest first
+        # whole forms first, the longest of them: a piece of one may be a piece of another one, too
+        self._forms = sorted(forms, key=lambda one: (-one[1], -len(one[0])))
 
     def text(self, text: str) -> str:
         """Return a text without known keys."""

@@ -474,7 +474,7 @@ def _ranked(
     keys = ["run_id", "query_id", *(one for one in (*ID_ROLES, "text") if one in hits)]
     is_ordered = has_order or "rank" in hits or "call" in hits or "run_id" in asked.columns
     has_own = any(str(one).startswith("x_") for one in hits)
-    if not is_ordered and has_own and hits.iloc[:100_000].duplicated(keys).any():
+    if not is_ordered and has_own and hits.head(100_000).duplicated(keys).any():
         warn(
             f"{asked.table.name}: documents occur in a query more than once;"
             ' columns={"run_id": ...} if a column separates runs'

@@ -311,7 +311,7 @@ def _attributes(values: Fields, place: str) -> Fields:
     found = {name: [items[n] for n in sorted(items)] for name, items in lists.items()} | held
     return {  # MLflow writes texts as JSON, too
         name: parsed(one)
-        if name[:7] == "mlflow." and isinstance(one, str) and one[:1] == '"'
+        if name.startswith("mlflow.") and isinstance(one, str) and one.startswith('"')
         else one
         for name, one in found.items()
     }

@@ -244,7 +244,7 @@ _ADJACENT = re.compile(r"""^\[\s*(?P<quote>['"])[^'",]*(?P=quote)\s+['"]""")
 
 def nested(cell: Any) -> Any:
     """Return the list or mapping that a CSV cell holds as JSON or Python's repr, else the cell."""
-    if not isinstance(cell, str) or cell.strip()[:1] not in ("[", "{"):
+    if not isinstance(cell, str) or not cell.strip().startswith(("[", "{")):
         return cell
     for parse in (parse_json, ast.literal_eval):
         if parse is ast.literal_eval and _ADJACENT.search(cell):
@@ -304,7 +304,7 @@ LIST_ALLOWED = 'a list as JSON, such as ["a", "b"]'
 def is_list_text(value: Any) -> bool:
     """Return True for text that looks like a list, but none that `nested` can read."""
     text = value.strip() if isinstance(value, str) else ""
-    return text[:1] == "[" and text[-1:] == "]" and isinstance(nested(text), str)
+    return text.startswith("[") and text.endswith("]") and isinstance(nested(text), str)
 
 
 def as_json(value: Any) -> str:

@@ -38,6 +38,7 @@ def folder(tmp_path, monkeypatch):
         "empty.jsonl": "\n",
         "gap.csv": "qid,docno\nq1,a\nq1,\n",
         "header.csv": "qid,docno\n",
+        "prose.txt": "word " * 30,
     }
     for name, text in rows.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -337,15 +338,15 @@ REFUSED = [
     ),
     (
         'a missing score',
-        'load_results(HITS.assign(score=[1.0, None, 3.0]))',
+        'load_results(HITS.assign(score=[1.0, None, None]))',
         ('frame', 2, 'score'),
-        ['null'],
+        ['found nothing (null) (2 of 3 rows are like that)'],
     ),
     (
         'a rank twice',
         'load_results(HITS.assign(rank=[1, 1, 1]))',
         ('frame', 2, 'rank'),
-        ['rank 1', "'q1'", 'columns={"rank": None}'],
+        ["rank 1 appears twice for query 'q1'", 'columns={"rank": None}'],
     ),
     (
         'wrong shape of a dict',
@@ -370,6 +371,18 @@ REFUSED = [
         "load_golden('empty.jsonl')",
         ('empty.jsonl', None, None),
         [],
+    ),
+    (
+        'a text',
+        "load_golden('prose.txt')",
+        ('prose.txt', None, 'format'),
+        [f"golden files (text {'word ' * 12!r})"],  # sixty characters of it
+    ),
+    (
+        'a folder of anything',
+        "load_golden('.')",
+        ('', None, 'format'),
+        ["folder with empty.jsonl, gap.csv", "ragas.jsonl);"],  # twelve of its names
     ),
     (
         'only a header',

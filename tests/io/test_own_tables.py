@@ -118,6 +118,17 @@ RESULTS = {
             "model_answer",
         )
     },
+    "three columns that may be the answer": (
+        [Q | {"answer": "a", "response": "b", "prediction": "c", "output": "d", "doc_id": ["x"]}],
+        {
+            "refused": [
+                "answer and response and prediction may each be the answer;"
+                ' columns={"answer": "answer"} or another one of them (answer="a", response="b",'
+                ' prediction="c")',
+            ],
+            "columns": {"answer": "answer"},
+        },
+    ),
     "answer beside response and contexts": (
         [Q | {"answer": "7 May", "response": "June", "contexts": ["x"]}],
         {"refused": ["answer", "response"], "columns": {"answer": "answer"}},
@@ -267,6 +278,10 @@ RESULTS = {
         {"docs": ["a"]},
     ),
     "a name in another case": (pd.DataFrame({"Query ID": ["1"], "Doc-ID": ["a"]}), {"docs": ["a"]}),
+    "thirteen names that aren't known": (
+        [dict.fromkeys("abcdefghijkm", 3) | {"a": "x" * 38, "b": "x" * 39, "l": 4}],
+        {"refused": [f'a="{"x" * 38}", b="{"x" * 36}..., c=3', "m=3, and 1 more;"]},
+    ),
     "no name that is known": (
         pd.DataFrame({"topicnum": ["1"], "hitname": ["a"]}),
         {"refused": ["topicnum", "hitname"]},
@@ -327,6 +342,7 @@ RESULTS = {
         )
         for name, values in (
             ("rank", [1, 1]),
+            ("rank", []),
             ("rank", [1]),
             ("rank", 1),
             ("score", 0.5),
@@ -354,8 +370,8 @@ RESULTS = {
     "a case": ([{"case_id": "c1", "question": "?", "retrieved": ["a"]}], {"queries": ["c1"]}),
     "a case beside a query": ([A | {"case_id": "c1"}], {"queries": ["1"]}),
     "a column a rank": (
-        [{"query": "?", "gold": "a", "top1": "a", "top2": "b", "top3": "c"}],
-        {"refused": ["frame.assign(doc_id=frame[['top1', 'top2', 'top3']].to_numpy().tolist())"]},
+        [{"query": "?", "gold": "a", "top1": "a", "top2": "b"}],
+        {"refused": ["frame.assign(doc_id=frame[['top1', 'top2']].to_numpy().tolist())"]},
     ),
     "several ids in a text": (
         pd.DataFrame({"qid": ["1", "2"], "retrieved_ids": ["a", "b;c"]}),
@@ -389,6 +405,18 @@ RESULTS = {
     "records of one's own beside a name": (
         {"run": "x", "turns": [{"turn_id": "1_1", "found": ["a"]}]},
         {"refused": ["'run'", "a list of records, also under one key"]},
+    ),
+    "a footer after the records": (
+        [A, B, {"model": "m"}],
+        {"refused": [":3: qid"]},
+    ),
+    "an infinite number beside a whole one": (
+        [{"qid": "1", "doc_id": "a", "n": 1}, {"qid": "1", "doc_id": "b", "n": float("inf")}],
+        {"refused": [":2: "]},
+    ),
+    "a rank below zero": (
+        [{"qid": "1", "doc_id": "d1", "rank": -1}],
+        {"refused": [":1: rank: rank -1 for query '1'"]},
     ),
     "records by run": (
         {"x": [A], "y": [A]},
@@ -489,8 +517,11 @@ LABELS = {
         {"targets": [("q", "d", 2), ("p", "e", 1)]},
     ),
     "words for grades before numbers": (
-        pd.DataFrame(JUDGED | {"n": [0, 1], "esci": ["E", "I"]}),
-        {"refused": ["esci holds E, I; n holds 0, 1"], "columns": {"grade": "esci"}},
+        pd.DataFrame(JUDGED | {"n": [0, 1], "esci": ["E", "I"], "m": [1, 0], "l": [0, 2]}),
+        {
+            "refused": ["esci holds E, I; n holds 0, 1; m holds 1, 0; columns="],  # three of them
+            "columns": {"grade": "esci"},
+        },
     ),
     "words that are no grades": (
         pd.DataFrame(JUDGED | {"grade": ["E", "I"]}),
@@ -603,8 +634,18 @@ LABELS = {
         {"refused": ["name"]},
     ),
     "a text in the place of ids": (
-        {"q1": "a text of more words than the id of any document would have"},
+        {"q1": "a text of nine words is no one's id"},
         {"refused": ["q1"]},
+    ),
+    "a long text in the place of ids": ({"q1": "x" * 201}, {"refused": ["q1"]}),
+    "ids of eight words and of 200 characters": (
+        {"q1": "the name of a file may have blanks", "q2": "x" * 200},
+        {
+            "targets": [
+                ("q1", "the name of a file may have blanks", 1),
+                ("q2", "x" * 200, 1),
+            ],
+        },
     ),
     **{
         f"{name}: {value}": (

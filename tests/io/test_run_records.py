@@ -167,8 +167,8 @@ ODD_LINES = {
     "a long one beside a decimal": (
         json.dumps(record("new", [], own=2**60)) + "\n" + json.dumps(record("b", [], own=0.5))
     ),
-    "an own mix": (
-        json.dumps(record("new", [], own=1)) + "\n" + json.dumps(record("b", [], own="1"))
+    "an own mix, far apart": "\n".join(
+        json.dumps(record(name, [], own=1 if name < "e" else "1")) for name in "abcdefgh"
     ),
     "a list and a text": (
         json.dumps(record("new", [], own=[1])) + "\n" + json.dumps(record("b", [], own="1"))

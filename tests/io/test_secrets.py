@@ -32,7 +32,7 @@ def no_variables(monkeypatch):
     monkeypatch.setattr("os.environ", {})
 
 
-@pytest.mark.parametrize("key", [KEY, AWKWARD, "Ab3?", "hunter2"])
+@pytest.mark.parametrize("key", [KEY, AWKWARD, "Ab3?", "hunter2", "ab/cdefghijklm+nop9Q"])
 @pytest.mark.parametrize(
     "form",
     [
@@ -52,7 +52,7 @@ def no_variables(monkeypatch):
 )
 def test_a_key_is_found_in_the_usual_forms(key, form):
     shown = Redactor([key]).text(f"({form(key)})")
-    assert form(key).lower() not in shown.lower() and shown[0] + shown[-1] == "()"
+    assert shown.replace("(Bearer ", "(") == "(***)"
 
 
 @pytest.mark.parametrize("case", [str.upper, str.lower, str.swapcase])
@@ -104,7 +104,7 @@ def test_variables_count_whole_and_in_pieces_where_they_look_like_keys(monkeypat
     [
         f"https://me:{KEY}@h/a", f"https://{KEY}@h", f"https://h/a?key={KEY}",
         f"https://h/a?sig={KEY}", f"http://[{KEY}", f"http://h:{KEY}/v1", f"{KEY}://h", KEY,
-        "http://", "",
+        "http://", "", "http://h:0/a",
     ],
 )  # fmt: skip
 def test_an_address_that_is_none_or_holds_a_key_is_refused_and_not_quoted(url):

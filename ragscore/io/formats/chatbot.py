@@ -388,7 +388,9 @@ def _judges(judgments: pd.DataFrame) -> dict[str, Record]:
 
 def _metrics(run: Record, reported: pd.DataFrame) -> Record:
     """Return the content of `metrics.json`; empty if the run has nothing for it."""
-    fields = {name: one for name, one in run.items() if name == "config_hash" or name[:2] == "x_"}
+    fields = {
+        name: one for name, one in run.items() if name == "config_hash" or name.startswith("x_")
+    }
     of_run = reported[reported["query_id"] == RUN_LEVEL]
     values = zip(of_run["metric"], plain_values_of(of_run["value"]), strict=True)
     fields |= {f"x_aggregate_metrics.{metric}": value for metric, value in values}

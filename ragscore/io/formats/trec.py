@@ -64,15 +64,15 @@ def read_lines(
 
     Fields are apart by white space or by a delimiter; any other number of them is a problem. With
     `has_rest`, text after the last one is left out with a warning. Blank lines and comments count
-    for nothing. A large file with a fault at its beginning is refused
-    before the rest of it takes memory.
+    for nothing. A large file with a fault at its beginning is refused before the rest of it takes
+    memory.
     """
-    blocks = [*line_blocks(path)]  # the size of the file is checked first
-    if len(blocks) > 1:
-        head, alone = blocks[0][1][:HEAD].rpartition(b"\n")[0], Problems(path, problems.strict)
+    first, *more = [*line_blocks(path)] or [(1, b"")]  # the size of the file is checked first
+    if more:
+        head, alone = first[1][:HEAD].rpartition(b"\n")[0], Problems(path, problems.strict)
         with catch_warnings(action="ignore"):
             read(_table_of([(1, head)], path, names, alone, delimiter, has_rest), alone)
-    table = _table_of(blocks, path, names, problems, delimiter, has_rest)
+    table = _table_of([first, *more], path, names, problems, delimiter, has_rest)
     if not len(table.frame):
         raise DataError("no line of fields", file=path, allowed=", ".join(names))
     return read(table, problems)

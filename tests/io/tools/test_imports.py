@@ -75,6 +75,7 @@ MERGING = {"query": "How do I merge?"}
 SYSTEM = {"run_id": "promptfoo_results.system"}
 FIRST = {"run_id": "inspect_log-r1"}
 JUDGE_FAILED = {"state": "judge_failed"}
+PASSED = [1.0, "higher", 0.0, 1.0]
 FACTS = {  # files, frame -> where, columns, and what stands there
     "ragas_dataset.* golden.queries": [
         ({"query_id": MERGE}, "reference_answer", [["Use pandas.merge."]]),
@@ -83,7 +84,9 @@ FACTS = {  # files, frame -> where, columns, and what stands there
     "ragas_dataset.* golden.targets": [
         ({"query_id": SORT}, "chunk_id", [["sort#1"], ["sort#3"]]),
     ],
-    "ragas_dataset.* golden.tags": [({}, "value", [["analyst"], ["PERFECT_GRAMMAR"]])],
+    "ragas_dataset.* golden.tags": [
+        ({}, "kind value", [["persona_name", "analyst"], ["query_style", "PERFECT_GRAMMAR"]]),
+    ],
     "ragas_dataset.* results.hits": [
         ({"query_id": SORT}, "chunk_id", [["groupby#1"], ["sort#1"], ["sort#2"]]),
     ],
@@ -103,8 +106,8 @@ FACTS = {  # files, frame -> where, columns, and what stands there
     ],
     # without an answer, a NaN is no judge's fault
     "ragas_result.csv results.judgments": [
-        (JUDGE_FAILED, "criterion value", [["faithfulness", None]]),
-        ({"query": "What fails?"}, "criterion", [["context_recall"]]),
+        (JUDGE_FAILED, "criterion value reason", [["faithfulness", None, "NaN in the file"]]),
+        ({"query": "What fails?"}, "criterion value state", [["context_recall", 0.0, "scored"]]),
     ],
     "ragas_experiment.csv results.runs": [({}, "repeat", [[1], [2]])],
     # two repeats of three questions; one stands in two tests, so that it was asked four times
@@ -118,7 +121,15 @@ FACTS = {  # files, frame -> where, columns, and what stands there
           ["What fails?", "index unreachable", 7.0]]),
     ],
     "promptfoo_results.json results.judgments": [
-        (JUDGE_FAILED, "criterion value", [["helpfulness", None]] * 4),
+        (SYSTEM, "criterion value reason judge state",
+         [["helpfulness", 0.9, "helpful", "file:judge.js", "scored"],
+          ["helpfulness", None, "Could not extract JSON from llm-rubric response",
+           "file:judge.js", "judge_failed"]]),
+    ],
+    "promptfoo_results.json results.reported": [
+        (MERGING | SYSTEM, "metric value better lowest highest",
+         [["contains", *PASSED], ["not-contains", *PASSED], ["helpfulness", 0.9, *PASSED[1:]],
+          ["hit@1", *PASSED], ["success", *PASSED]]),
     ],
     "promptfoo_results.json golden.checks": [
         (MERGING, "kind text",
@@ -136,15 +147,31 @@ FACTS = {  # files, frame -> where, columns, and what stands there
     ],
     # the working time, not the total
     "inspect_log.json results.responses": [
-        ({"query_id": "s1"} | FIRST, "answer elapsed_ms prompt_tokens",
-         [["Use merge.", 250.0, 10]]),
+        (FIRST, "query_id query error answer elapsed_ms prompt_tokens completion_tokens",
+         [["s1", "How do I merge?", None, "Use merge.", 250.0, 10, 2],
+          ["s2", "How do I sort?", None, "Use sort_index.", 250.0, 10, 2],
+          ["s3", "What fails?", "RuntimeError('index unreachable')", None, 250.0, None, None],
+          ["s4", "How do I merge?", None, "Use merge.", 250.0, 10, 2]]),
     ],
+    # what is an accuracy there has bounds
     "inspect_log.json results.reported": [
-        ({"query_id": "s4", "metric": name} | FIRST, "value", [[value]])
-        for name, value in (("includes", 0.0), ("judge", 0.75))
+        ({"query_id": "s1"} | FIRST, "metric value better lowest highest",
+         [["includes", *PASSED], ["judge", 0.75, None, None, None],
+          ["exact_match", 0.0, *PASSED[1:]], ["token_f1", 0.67, None, None, None],
+          ["hit@1", 0.0, None, None, None]]),
+        ({"query_id": "s4", "metric": "includes"} | FIRST, "value", [[0.0]]),
     ],
     "inspect_log.json results.judgments": [
-        (JUDGE_FAILED, "query_id reason", [["s2", UNPARSED], ["s2", UNPARSED]]),
+        (FIRST, "query_id criterion value reason state",
+         [[name, criterion, value, reason, "scored" if value is not None else "judge_failed"]
+          for name, judged in (("s1", 0.75), ("s2", None), ("s4", 0.75))
+          for criterion, value, reason in (
+              ("judge", judged, "mostly helpful" if judged else UNPARSED), ("hit@1", 0.0, None))]),
+    ],
+    "inspect_log.json golden.queries": [
+        ({}, "query_id query difficulty reference_answer",
+         [["s1", "How do I merge?", "easy", "merge"], ["s2", "How do I sort?", None, "sort_values"],
+          ["s3", "What fails?", None, "nothing"], ["s4", "How do I merge?", None, "concat"]]),
     ],
     "inspect_log.json results.hits": [
         ({"query_id": "s1"} | FIRST, "rank chunk_id", [[1, "merge#1"], [2, "concat#1"]]),
@@ -152,6 +179,16 @@ FACTS = {  # files, frame -> where, columns, and what stands there
     "deepeval_run.json results.judgments": [
         ({"query_id": "m-1", "criterion": "context_precision"}, "value judge reason cost_usd",
          [[1.0, "scripted-judge", "Contextual Precision of a", 0.002]]),
+    ],
+    # of a value under its threshold that failed, higher is better
+    "deepeval_run.json results.reported": [
+        ({"query_id": "m-1"}, "metric value better lowest highest threshold",
+         [["faithfulness", *PASSED, 0.5], ["context_precision", *PASSED, 0.5],
+          ["Exact Match", 0.0, *PASSED[1:], 1.0], ["success", 0.0, *PASSED[1:], None]]),
+    ],
+    "deepeval_traces.json results.runs": [
+        ({}, "run_id system repeat n_queries n_failed",
+         [["deepeval_traces", "traced", 1, 3, 1], ["deepeval_traces-r2", "traced", 2, 1, 0]]),
     ],
     "deepeval_run.json results.responses": [
         ({"query_id": "m-1"}, "elapsed_ms cost_usd", [[250.0, 0.001]]),
@@ -164,12 +201,24 @@ FACTS = {  # files, frame -> where, columns, and what stands there
         (MERGING | {"run_id": "mlflow_result"}, "chunk_id", [["merge#1"], ["c2"]]),
     ],
     "mlflow_result.* results.judgments": [
-        (MERGING | {"run_id": "mlflow_result"}, "value verdict state", [[1.0, "yes", "scored"]]),
+        ({"run_id": "mlflow_result"}, "criterion value verdict reason state",
+         [["correctness", 1.0, "yes", "looked at the text", "scored"],
+          *[["correctness", 0.0, "no", "looked at the text", "scored"]] * 2,
+          ["correctness", None, None, UNPARSED, "judge_failed"]]),
     ],
     "mlflow_result.* results.reported": [
-        (MERGING | {"run_id": "mlflow_result"}, "metric",
-         [["correctness"], ["length"], ["hit_at_1"], ["exact_match"]]),
+        (MERGING | {"run_id": "mlflow_result"}, "metric value lowest highest",
+         [["correctness", 1.0, 0.0, 1.0], ["length", 13.0, None, None],
+          ["hit_at_1", 1.0, None, None], ["exact_match", 0.0, None, None]]),
     ],
+    "mlflow_result.* results.responses": [
+        ({"run_id": "mlflow_result"}, "query answer elapsed_ms x_trace_id",
+         [["How do I merge?", "Pandas.merge!", 5.0, "tr-0"],
+          ["How do I sort?", "About: How do I sort?", 5.0, "tr-2"],
+          ["What fails?", None, 5.0, "tr-3"],
+          ["Who judges?", "About: Who judges?", 5.0, "tr-4"]]),
+    ],
+    "mlflow_result.* golden.checks": [({}, "kind text", [["key_fact", "a judge"]])],
     # the reranked list where there is one
     "phoenix_spans.* results.hits": [
         ({"rank": "1"}, "chunk_id", [["merge#1"], ["concat#1"], ["concat#1"], ["concat#1"]]),
@@ -184,6 +233,11 @@ FACTS = {  # files, frame -> where, columns, and what stands there
     "phoenix_spans.csv golden.targets": [({}, "chunk_id", [["merge#1"]] * 4)],
     "phoenix_spans.csv results.judgments": [
         (JUDGE_FAILED | {"query": "How do I sort?"}, "reason", [["no verdict"]]),
+    ],
+    "phoenix_spans.* results.calls": [
+        ({}, "call query n_hits elapsed_ms",
+         [[1, one, 2, 1500.0] for one in ("How do I merge?", "How do I sort?", "What fails?",
+                                          "How do I merge?")]),
     ],
 }  # fmt: skip
 
@@ -266,7 +320,6 @@ ANNOTATION = {"name": "right", "annotator_kind": "LLM", "label": "yes", "score":
               "explanation": "so"}  # fmt: skip
 EXAMPLE = {"example_id": "e1", "input": {"question": "a?"}, "reference_output": {"answer": "A"},
            "output": {"answer": "B"}, "error": None, "latency_ms": 5.0}  # fmt: skip
-PASSED = [1.0, "higher", 0.0, 1.0]
 SAMPLE = {"doc_id": 0, "doc": {"question": "0?"}, "target": "x", "resps": [["x"]],
           "arguments": {"gen_args_0": {"arg_0": "Q: 0?"}}, "filtered_resps": ["x"],
           "metrics": ["exact_match", "loss"], "loss": 2.0}  # fmt: skip
@@ -300,8 +353,8 @@ WRITTEN = {  # what -> its name, its content, and frame -> where, columns, and w
     "long texts that Inspect keeps apart": (
         "a.eval",
         eval_log(input="attachment://a1", attachments={"a1": "a long question"},
-                 output={"completion": "x"}),
-        {"results.responses": ({}, "query", [["a long question"]])},
+                 output={"completion": "attachment://lost"}),
+        {"results.responses": ({}, "query answer", [["a long question", "attachment://lost"]])},
     ),
     "MLflow's older table": (  # latency in seconds
         "eval_results_table.json",
@@ -322,10 +375,17 @@ WRITTEN = {  # what -> its name, its content, and frame -> where, columns, and w
          EXAMPLE | {"repetition_number": 2,
                     "annotations": [{"name": "right", "error": "no reply"}]}],
         {
-            "results.judgments": ({}, "state", [["scored"], ["judge_failed"]]),
+            "results.judgments": (
+                {}, "criterion value verdict reason judge state",
+                [["right", 1.0, "yes", "so", "llm", "scored"],
+                 ["right", None, None, "no reply", None, "judge_failed"]],
+            ),
+            "results.reported": ({}, "metric value", [["right", 1.0]]),
             "results.runs": ({}, "repeat", [[1], [2]]),
-            "results.responses": ({}, "query", [["a?"], ["a?"]]),
-            "golden.queries": ({}, "reference_answer", [["A"]]),
+            "results.responses": (
+                {}, "query_id query answer error elapsed_ms", [["e1", "a?", "B", None, 5.0]] * 2
+            ),
+            "golden.queries": ({}, "query_id reference_answer", [["e1", "A"]]),
         },
     ),
     "named scores and the success of promptfoo": (
@@ -334,10 +394,13 @@ WRITTEN = {  # what -> its name, its content, and frame -> where, columns, and w
             {"testIdx": 0, "promptIdx": 0, "provider": {"id": "p"}, "vars": {"question": "0?"},
              "response": {"output": "x"}, "success": True, "score": 1.0, "failureReason": 0,
              "namedScores": {"tone": 0.5}, "gradingResult": {"componentResults": []}}]}},
-        {"results.reported": (
-            {}, "metric value better lowest highest",
-            [["tone", 0.5, *PASSED[1:]], ["success", *PASSED]],
-        )},
+        {
+            "results.reported": (
+                {}, "metric value better lowest highest",
+                [["tone", 0.5, *PASSED[1:]], ["success", *PASSED]],
+            ),
+            "results.responses": ({}, "run_id query answer", [["p.p", "0?", "x"]]),
+        },
     ),
     "filters of lm-evaluation-harness are metrics of one query": (
         "samples_task_2026-01-01T00-00-00.1.jsonl",

@@ -68,9 +68,10 @@ def test_each_retrieval_of_a_trace_is_a_call_with_its_hits(tmp_path):
             tmp_path,
             root(**{"output.value": "A", "session.id": "s"}),
             retrieval(2, 1, 10, 30, "a1", "c1", "c2"),
-            retrieval(3, 1, 40, 70, "a2", "c2", "c3", "c4"),
+            retrieval(3, 1, 40, 40, "a2", "c2", "c3", "c4"),
             span("t", 4, 1, 80, 90, **{KIND: "LLM", "llm.token_count.prompt": 7,
-                 "llm.cost.total": 0.5}),
+                 "llm.token_count.completion": 0, "llm.cost.total": 0.5}),
+            span("t", 5, 1, 90, 80, **{KIND: "LLM", "llm.token_count.prompt": -7}),
             span("u", 1, None, 1000, 1100, "boom", **{KIND: "AGENT", "input.value": "b?",
                  "session.id": "s"}),
         )
@@ -78,12 +79,13 @@ def test_each_retrieval_of_a_trace_is_a_call_with_its_hits(tmp_path):
     table, lists = calls(found)
     assert lists == [["c1", "c2"], ["c2", "c3", "c4"]]
     assert table["query"].tolist() == ["a1", "a2"] and table["n_hits"].tolist() == [2, 3]
-    assert table["elapsed_ms"].tolist() == [20.0, 30.0]
+    assert table["elapsed_ms"].tolist() == [20.0, 0.0]
     assert table["start"].iloc[0] == "1970-01-01T00:00:05.010000+00:00"
     assert found.hits["rank"].tolist() == [1, 2, 3, 4, 5]
     rows = found.responses.set_index("query")
     assert rows.loc["a?", "answer"] == "A" and rows.loc["a?", "elapsed_ms"] == 900
-    assert rows.loc["a?", "prompt_tokens"] == 7 and rows.loc["a?", "cost_usd"] == 0.5
+    tokens = rows.loc["a?", ["prompt_tokens", "completion_tokens"]].tolist()  # none below zero
+    assert tokens == [7, 0] and rows.loc["a?", "cost_usd"] == 0.5
     assert rows.loc["b?", "error"] == "boom" and rows["turn"].tolist() == ["1", "2"]
     assert found.hits["x_metadata.source"].iloc[0] == "c1"
 
@@ -329,16 +331,17 @@ def test_what_was_read_of_traces_is_counted_by_run_and_told_by_check(tmp_path, c
         span("t", 6, 5, 51, 52, **{KIND: "TOOL", "tool.name": "inner_search"}),
         retrieval(7, 1, 70, 80, "y"),
         span("u", 8, 9, 0, 1, **{KIND: "AGENT"}),
+        *(span("t", f"1{one}", 1, 31, 32, **{KIND: "TOOL", "tool.name": one}) for one in "abc"),
     )
     found = rs.load_results(file)
     assert traces(found).set_index("run_id").loc["traces"].to_dict() == {
-        "n_traces": 2, "n_sessions": 1, "n_turns": 1, "n_spans": 8, "n_orphans": 1, "n_calls": 2,
+        "n_traces": 2, "n_sessions": 1, "n_turns": 1, "n_spans": 11, "n_orphans": 1, "n_calls": 2,
         "n_empty": 1, "n_documents": 2, "n_without_query": 1, "n_without_calls": 1,
     }  # fmt: skip
     (note,) = found.problems.itertuples()
-    # what is called as a search is comes first
-    assert "4 uses" in note.found
-    assert note.found.endswith("inner_search (1), web_search (1), calculator (2)")
+    # what is called as a search is comes first, then what is used most; five of them
+    shown = "inner_search (1), web_search (1), calculator (2), a (1), b (1), …"
+    assert note.found == f"7 uses of tools that no rule names as searches: {shown}"
     assert note.field == "calls_from" and '{"tool": "inner_search"}' in note.allowed
     named = rs.load_results(file, calls_from={"tool": "web_search"})
     assert traces(named)["n_calls"].tolist() == [3]
@@ -347,5 +350,5 @@ def test_what_was_read_of_traces_is_counted_by_run_and_told_by_check(tmp_path, c
         traces(rs.load_results({"q": ["a"]}))
     main(["check", str(file), "--json"])
     told = json.loads(capsys.readouterr().out)
-    assert [one["n_spans"] for one in told["traces"]] == [8]
+    assert [one["n_spans"] for one in told["traces"]] == [11]
     assert told["left_out"][0]["field"] == "calls_from"
