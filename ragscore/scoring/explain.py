@@ -85,7 +85,7 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
     is_judged = rows.count(judged["row"].to_numpy()) > 0
     yield rows.query < 0, NOT_APPLICABLE, "no golden query"
     if metric.family == "own" and metric.compute is None:
-        yield rows.state == 2, MISSING, "no response"
+        yield ~rows.asked, MISSING, "no response"
         yield rows.failed, SYSTEM_ERROR, rows.error_words
         if len(judged):
             yield from _judged_causes(rows, judged)

@@ -234,7 +234,7 @@ def test_a_metric_of_your_own_is_a_function_of_a_frame():
     lists = {"q": ["a", "x", "b"], "r": ["y"], "s": [], "t": ["y"]}
     results = results_of(lists, answer=["one two three", None, None, None])
     golden = golden_of({"q": {"a": 1, "b": 1}, "r": {"b": 1}, "s": {"a": 1}, "t": {}})
-    found = scored(results, golden, [first_half, "mrr", words])
+    found = scored(results, golden, [first_half, "RR", words])
     assert [*found.scores][3:] == [
         "first_half@1",
         "first_half@3",

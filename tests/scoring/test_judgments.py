@@ -62,8 +62,8 @@ VALUES = [
     ("answer_relevance", [("a", -0.5)], -0.5),
     ("faithfulness", [("a", 1), ("", 0.25)], 0.25),  # a value of the whole answer goes first
     ("faithfulness", [("a", 1), ("", None)], None),  # stored as not measurable
-    # relevant at 1 and 3 of 4: (1/1 + 2/3) / 2; items in any order, as ranks or as chunk ids
-    ("context_precision", [("3", 1), ("1", 1), ("4", 0), ("2", 0)], 5 / 6),
+    # the first and the third of 4: (1/1 + 2/3) / 2; items in any order, as ranks or as chunk ids
+    ("context_precision", [("10", 1), ("1", 1), ("11", 0), ("2", 0)], 5 / 6),
     # "7" is the chunk of rank 4, not rank 7
     ("context_precision", [("c3", 1), ("c1", 1), ("7", 0), ("c2", 0)], 5 / 6),
     # ranks 1, 4 and 5: (1/2 + 2/3) / 2
