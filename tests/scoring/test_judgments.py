@@ -87,11 +87,6 @@ def test_judgments_of_parts_and_repeats_make_one_value(judged):
     assert found == pytest.approx(expected, nan_ok=True)
 
 
-def test_results_without_judgments_have_no_judged_values(pair):
-    scores = rs.score(*pair, ["faithfulness", "judge_failed"])
-    assert scores.iloc[:, 3:].isna().all(axis=None)
-
-
 def test_what_is_not_measurable_is_left_out_of_the_mean(judged, golden):
     # SEEDS F.5.10: RAGAS values 1, .5 and not measurable -> n 2, mean .75
     values = [("q1", "", 1), ("q2", "a", 1), ("q2", "b", 0), ("q3", "", None)]
@@ -194,12 +189,13 @@ def test_by_hand_and_without_a_value_where_a_verdict_is_missing(evaluate):
 def test_weights_below_zero_cost_and_a_share_stays_within_0_and_1():
     facts = [{"text": "a", "weight": 3}, {"text": "b", "weight": 1}, {"text": "c", "weight": -2}]
     golden = [{"id": one, "expected_key_facts": facts} for one in "qrs"]
-    results = rs.load_results([{"run_id": "a", "query_id": one, "answer": "x"} for one in "qrs"])
-    verdicts = pd.DataFrame({"query_id": [*"qqqrrrsss"], "item": [*"123"] * 3})
-    verdicts["value"] = [1.0, 1, 0, 1, 0, 1, 0, 0, 1]
+    golden += [{"id": "t", "expected_key_facts": [*facts[:2], {"text": "of no weight"}]}]
+    results = rs.load_results([{"run_id": "a", "query_id": one, "answer": "x"} for one in "qrst"])
+    verdicts = pd.DataFrame({"query_id": [*"qqqrrrsssttt"], "item": [*"123"] * 4})
+    verdicts["value"] = [1.0, 1, 0, 1, 0, 1, 0, 0, 1, 1, 1, 1]
     results = replace(results, judgments=verdicts.assign(run_id="a", criterion="nuggets"))
     scores = rs.evaluate(results, golden, "nugget_rubric").scores["nugget_rubric"]
-    assert scores.to_dict() == {"q": 1.0, "r": 0.25, "s": 0.0}
+    assert scores.fillna(-1).to_dict() == {"q": 1.0, "r": 0.25, "s": 0.0, "t": -1}
 
 
 def test_facts_that_all_systems_miss_come_vital_ones_first(evaluate):

@@ -139,10 +139,9 @@ def _group_rank(hits: MatchedHits) -> Values:
     is_relevant = golden.targets["grade"].to_numpy()[hits.met[2]] > 0
     row, rank, target = (one[is_relevant] for one in hits.met)
     if not rows.reading.recall_all_needs_groups:
-        n_met, last = np.bincount(row, minlength=rows.n), np.zeros(rows.n)
+        n_met, last = np.bincount(row, minlength=rows.n), np.full(rows.n, np.inf)
         last[row] = rank  # by row, then rank: the last one written is the last
-        is_whole = (n_met > 0) & (n_met == expected.n[rows.query])
-        complete = np.where(is_whole, last, np.inf)
+        complete = np.where(n_met == expected.n[rows.query], last, np.inf)
     if not len(groups):
         return complete
     queries = pd.Index(golden.queries["query_id"])
