@@ -85,7 +85,7 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
     is_judged = rows.count(judged["row"].to_numpy()) > 0
     yield rows.query < 0, NOT_APPLICABLE, "no golden query"
     if metric.family == "own" and metric.compute is None:
-        yield rows.state == 2, MISSING, "no response"
+        yield ~rows.asked, MISSING, "no response"
         yield rows.failed, SYSTEM_ERROR, rows.error_words
         if len(judged):
             yield from _judged_causes(rows, judged)
@@ -104,7 +104,7 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
     frame, _, column = metric.reads.partition(".")
     recorded = {
         "responses": rows.has(column) | (rows.blank & (column == "refused")),
-        "citations": rows.has("answer"), "hits": rows.n_calls > 0, "judgments": is_judged,
+        "citations": rows.has("answer"), "hits": rows.n_calls.astype(bool), "judgments": is_judged,
     }  # fmt: skip
     held, words = recorded.get(frame, everywhere), recorded_words(metric.reads)
     in_run = rows.records_citations if metric.reads == "citations" else rows.of_runs_with(held)

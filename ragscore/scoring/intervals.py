@@ -43,8 +43,8 @@ def shared_only(codes: Codes | None) -> Codes | None:
     """Return the clusters that hold several of these queries, others as -1; None without any."""
     if codes is None:
         return None
-    is_shared = np.append(np.bincount(codes[codes >= 0], minlength=1) > 1, False)[codes]
-    return np.where(is_shared, codes, -1) if is_shared.any() else None
+    shared = np.where(np.bincount(codes + 1)[codes + 1] > 1, codes, -1)
+    return None if (shared == -1).all() else shared
 
 
 def intervals(

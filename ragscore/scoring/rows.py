@@ -120,17 +120,17 @@ class Rows:
     def row_of_hit(self) -> Codes:
         """The row of each hit; two hits of one row and rank are refused."""
         row, rank = self.of(self.hits), self.hits["rank"].to_numpy()
-        if len(rank) and rank.min() < 1:
+        if rank.min(initial=1) < 1:
             raise DataError(f"rank {rank.min()}", field="hits.rank", allowed="ranks count from 1")
+        width = int(rank.max(initial=0)) + 1
         for at in blocks(0, len(rank)):  # which stay in the processor's cache
             here = slice(at.start, at.stop + 1)  # with the first of the next block
-            step = np.diff(row[here])
-            if not ((step > 0) | ((step == 0) & (np.diff(rank[here]) > 0))).all():
+            place = pd.Index(row[here].astype(np.int64) * width + rank[here])
+            if not (place.is_monotonic_increasing and place.is_unique):
                 break
         else:  # by row, then rank
             return row
-        place = row.astype(np.int64) * (int(rank.max()) + 1) + rank
-        twice = pd.Series(place).duplicated().to_numpy() & (row >= 0)
+        twice = pd.Index(row.astype(np.int64) * width + rank).duplicated() & (row >= 0)
         if twice.any():
             one = self.results.hits[twice].iloc[0]
             raise DataError(

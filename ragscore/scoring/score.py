@@ -294,7 +294,7 @@ def scores_later(
 
 def _scores_of(rows: Rows, labels: Iterable[Label], policies: Policies) -> pd.DataFrame:
     """Return the frame of scores, by what missing and extra rows mean."""
-    absent, extra, empty = rows.state == 2, rows.state == 3, rows.reading.empty
+    absent, extra, empty = ~rows.asked, rows.state == 3, rows.reading.empty
     table: dict[str, Any] = {
         "run_id": categorical(rows.run, rows.results.responses["run_id"].dtype),
         "state": categorical(rows.state, STATE_DTYPE), "level": categorical(rows.used, LEVEL_DTYPE),

@@ -157,7 +157,7 @@ def deciding_of(scores: pd.DataFrame, names: list[str], table: MetricTable) -> t
         and 2 * counts[name] >= counts.max()  # else it is about a few of the queries
     ]  # fmt: skip
     varying = [name for name in names if scores[name].nunique() > 1]
-    return tuple(known[:5] or varying[:1] or names[:1])  # more would hide each other
+    return tuple(known[:5] or (varying or names)[:1])  # more would hide each other
 
 
 def golden_of(results: Results, labels: list[Golden]) -> Golden:

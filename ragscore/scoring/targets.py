@@ -36,9 +36,10 @@ def _targets_at(golden: Golden, level: str) -> Golden:
     if level == "span" and "start" in targets:
         keep = targets["start"].notna().to_numpy()
     else:
-        keep = is_among(targets["level"], taken) if known & {*taken} else np.zeros(0, bool)
+        none = np.zeros(len(targets), dtype=bool)
+        keep = is_among(targets["level"], taken) if known & {*taken} else none
     if not keep.any():
-        return narrowed(golden, targets=targets.iloc[:0], support_groups=groups.iloc[:0])
+        return narrowed(golden, targets=targets[keep])
     keep = keep & ~is_among(targets["query_id"], golden._refusals)
     if level == "predicate":  # source keys decide alone where there are some
         keyed = targets.loc[targets["level"] == "source_key", "query_id"]

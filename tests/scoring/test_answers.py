@@ -173,12 +173,6 @@ def test_answers_that_are_all_their_references_are_said_with_their_column(other,
     assert ["'response'" in one for one in said] == [True] * is_said
 
 
-@pytest.mark.filterwarnings("ignore:ids of")
-def test_a_miss_does_not_pass_when_the_run_states_no_k(loaded):
-    scores = rs.score(*loaded(GOLD, {"r": [record("q", HITS[1:])]}), ["passed"])
-    assert scores["passed"].tolist() == [0]
-
-
 @pytest.mark.parametrize(("run_id", "covered"), [("r", [1, 0]), (None, [1, 1])])
 def test_catalogue_rows_without_a_run_are_shared_by_all_runs(loaded, run_id, covered):
     given = [record("q", HITS, answer=citing({"chunk_id": "far"}, line("docs/z.md", 5, 6)))]

@@ -234,7 +234,7 @@ def test_a_metric_of_your_own_is_a_function_of_a_frame():
     lists = {"q": ["a", "x", "b"], "r": ["y"], "s": [], "t": ["y"]}
     results = results_of(lists, answer=["one two three", None, None, None])
     golden = golden_of({"q": {"a": 1, "b": 1}, "r": {"b": 1}, "s": {"a": 1}, "t": {}})
-    found = scored(results, golden, [first_half, "mrr", words])
+    found = scored(results, golden, [first_half, "RR", words])
     assert [*found.scores][3:] == [
         "first_half@1",
         "first_half@3",
@@ -269,8 +269,9 @@ def test_a_declaration_of_no_meaning_is_refused(name, how, function, field):
 
 def test_a_metric_of_what_no_run_has_has_no_value():
     judged = metric("judged_by_two", "verdicts / 2", of="judgments")(len)
-    scores = score(results_of(ONE), golden_of({"q": {"a": 1}}), [judged])
-    assert scores["judged_by_two"].isna().all()
+    of = results_of(ONE), golden_of({"q": {"a": 1}})
+    scores = score(*of, [judged, "faithfulness", "judge_failed"])
+    assert scores.iloc[:, 3:].isna().all(axis=None)
 
 
 def test_a_function_that_gives_no_series_by_run_and_query_is_refused():

@@ -62,8 +62,8 @@ VALUES = [
     ("answer_relevance", [("a", -0.5)], -0.5),
     ("faithfulness", [("a", 1), ("", 0.25)], 0.25),  # a value of the whole answer goes first
     ("faithfulness", [("a", 1), ("", None)], None),  # stored as not measurable
-    # relevant at 1 and 3 of 4: (1/1 + 2/3) / 2; items in any order, as ranks or as chunk ids
-    ("context_precision", [("3", 1), ("1", 1), ("4", 0), ("2", 0)], 5 / 6),
+    # the first and the third of 4: (1/1 + 2/3) / 2; items in any order, as ranks or as chunk ids
+    ("context_precision", [("10", 1), ("1", 1), ("11", 0), ("2", 0)], 5 / 6),
     # "7" is the chunk of rank 4, not rank 7
     ("context_precision", [("c3", 1), ("c1", 1), ("7", 0), ("c2", 0)], 5 / 6),
     # ranks 1, 4 and 5: (1/2 + 2/3) / 2
@@ -85,11 +85,6 @@ def test_judgments_of_parts_and_repeats_make_one_value(judged):
     found = [scores.loc[query, name] for query, (name, *_) in zip(queries, VALUES, strict=True)]
     expected = [math.nan if value is None else value for *_, value in VALUES]
     assert found == pytest.approx(expected, nan_ok=True)
-
-
-def test_results_without_judgments_have_no_judged_values(pair):
-    scores = rs.score(*pair, ["faithfulness", "judge_failed"])
-    assert scores.iloc[:, 3:].isna().all(axis=None)
 
 
 def test_what_is_not_measurable_is_left_out_of_the_mean(judged, golden):
@@ -194,12 +189,13 @@ def test_by_hand_and_without_a_value_where_a_verdict_is_missing(evaluate):
 def test_weights_below_zero_cost_and_a_share_stays_within_0_and_1():
     facts = [{"text": "a", "weight": 3}, {"text": "b", "weight": 1}, {"text": "c", "weight": -2}]
     golden = [{"id": one, "expected_key_facts": facts} for one in "qrs"]
-    results = rs.load_results([{"run_id": "a", "query_id": one, "answer": "x"} for one in "qrs"])
-    verdicts = pd.DataFrame({"query_id": [*"qqqrrrsss"], "item": [*"123"] * 3})
-    verdicts["value"] = [1.0, 1, 0, 1, 0, 1, 0, 0, 1]
+    golden += [{"id": "t", "expected_key_facts": [*facts[:2], {"text": "of no weight"}]}]
+    results = rs.load_results([{"run_id": "a", "query_id": one, "answer": "x"} for one in "qrst"])
+    verdicts = pd.DataFrame({"query_id": [*"qqqrrrsssttt"], "item": [*"123"] * 4})
+    verdicts["value"] = [1.0, 1, 0, 1, 0, 1, 0, 0, 1, 1, 1, 1]
     results = replace(results, judgments=verdicts.assign(run_id="a", criterion="nuggets"))
     scores = rs.evaluate(results, golden, "nugget_rubric").scores["nugget_rubric"]
-    assert scores.to_dict() == {"q": 1.0, "r": 0.25, "s": 0.0}
+    assert scores.fillna(-1).to_dict() == {"q": 1.0, "r": 0.25, "s": 0.0, "t": -1}
 
 
 def test_facts_that_all_systems_miss_come_vital_ones_first(evaluate):

@@ -84,7 +84,8 @@ def test_measures_agree_with_pytrec_eval(rankings, qrels):
     [
         ("hit@0", ["k", 1]), ("ndgc@5", ["ndcg@5"]), ("hit", ["hit@10"]), ("ERR", ["err@10"]),
         ("bpref@10", ["bpref"]), ("iprec", ["iprec@0.1"]), ("iprec@1.5", [0, 1]),
-        ("hit@2.5", ["k", 1]), ("rbp(1)", ["0 < p < 1"]), ("err(0)@5", [1]), ("hit(3)@5", ["hit"]),
+        ("hit@2.5", ["k", 1]), ("rbp(1)", ["0 < p < 1"]), ("rbp(.5,.6)", ["0 < p < 1"]),
+        ("err(0)@5", [1]), ("hit(3)@5", ["hit"]),
         ("P(rel=2)@5", ["0"]), ("AP(judged_only=True)", ["judged"]),
         ("failed@3", ["failed"]), ("hit@k", ["hit@10"]),
         ("recall@5:page", [":chunk", ":span", ":anchor", ":doc", ":predicate"]),

@@ -335,10 +335,11 @@ def test_passed_looks_as_deep_as_each_run_went(load):
     hits = [found(1, "x"), found(2, "k")]
     results, golden = load(
         [{"query": "q", "expected_source_keys": ["k"]}],
-        [said("q", hits, run, k=k) for run, k in (("one", 1), ("two", 2), ("all", None))],
+        [said("q", hits, run, k=k) for run, k in (("one", 1), ("two", 2), ("all", None))]
+        + [said("q", hits[:1], "miss", k=None)],
     )
     found_at = rs.score(results, golden, ["passed"]).set_index("run_id")["passed"]
-    assert found_at.to_dict() == {"one": 0, "two": 1, "all": 1}
+    assert found_at.to_dict() == {"one": 0, "two": 1, "all": 1, "miss": 0}
 
 
 def test_only_hits_within_the_runs_k_must_satisfy_and_no_hit_is_not_every_hit(load):

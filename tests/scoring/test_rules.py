@@ -60,13 +60,14 @@ def of_two(make, first, second):
     return pd.concat(parts, ignore_index=True)
 
 
-def test_ids_of_another_query_do_not_match_and_a_rule_that_pairs_two_is_refused():
+def test_ids_of_another_query_do_not_match_and_a_rule_of_ones_own_that_pairs_two_is_refused():
     hits, targets = of_two(hits_of, "d1", "d1"), of_two(targets_of, "d1", "d2")
     assert rs.match.by_doc(hits, targets)[0].tolist() == [0]
 
     def across(hits, targets):
         return pd.DataFrame({"hit": [1], "target": [0]})
 
+    assert scores_of(hits_of(*docs("x", "y")), targets_of(*docs("d")), ["mrr"], across) == [0.5]
     with pytest.raises(rs.DataError, match="across"):
         scores_of(hits, targets, ["mrr"], across)
 
@@ -162,35 +163,15 @@ def test_a_target_of_100_lines_recut_as_4_times_25_is_found_by_the_span_rule():
     says(cmp._level.left_out, "v1", "v2")
 
 
-def test_resolving_spans_keeps_the_golden_hash_and_refuses_two_spans_of_one_chunk():
-    golden = golden_of(targets_of({"level": "chunk", "chunk_id": "c", "target_id": "c"}))
+def test_resolving_spans_fills_in_known_chunks_alone_and_keeps_the_golden_hash():
+    chunks = [{"level": "chunk", "chunk_id": one, "target_id": one} for one in ("c", "gone")]
+    golden = golden_of(targets_of(*chunks, {"doc_id": "d"}))
     resolved = golden.resolve_spans(hits_of(chunk("c", 1, 9, "v1")))
-    assert resolved.targets[["doc_id", "start", "end"]].to_numpy().tolist() == [["d", 1, 9]]
+    found = resolved.targets[["doc_id", "start", "end"]].astype(object).fillna("-")
+    assert found.to_numpy().tolist() == [["d", 1, 9], ["-"] * 3, ["d", "-", "-"]]
     assert resolved.golden_hash == golden.golden_hash
     with refused(1, "c", field="chunk_id"):
         golden.resolve_spans(hits_of(chunk("c", 1, 9, "v1"), chunk("c", 2, 9, "v1")))
-
-
-def test_resolving_leaves_other_targets_and_unknown_chunks_alone():
-    targets = targets_of(
-        {"doc_id": "d"}, {"level": "chunk", "chunk_id": "gone", "target_id": "gone"}
-    )
-    resolved = golden_of(targets).resolve_spans(hits_of(chunk("c", 1, 9, "v1")))
-    assert resolved.targets["start"].isna().all() and resolved.targets["doc_id"].tolist()[0] == "d"
-
-
-def by_word(hits, targets):
-    """A rule of one's own: the target's id occurs in the hit's text."""
-    hits, targets = (one.reset_index(drop=True) for one in (hits, targets))
-    pairs = hits.reset_index(names="hit").merge(targets.reset_index(names="target"), on="query_id")
-    is_there = [word in text for word, text in pairs[["target_id", "text"]].to_numpy()]
-    return pairs.loc[is_there, ["hit", "target"]]
-
-
-def test_a_rule_of_ones_own():
-    golden = rs.load_golden([{"id": "q", "query": "?", "expected_doc_ids": ["apple"]}])
-    hits = hits_of({"doc_id": "d", "text": "a pear"}, {"doc_id": "d", "text": "an apple"})
-    assert rs.score(results_of(hits), golden, ["mrr"], rule=by_word)["mrr"].tolist() == [0.5]
 
 
 NAMED = """

@@ -59,11 +59,13 @@ def test_two_files_are_compared_item_by_item_and_answer_whatever_evaluations_ans
 def test_fields_of_items_slice_and_make_clusters():
     frame = pd.DataFrame({
         "query_id": [f"s{n}" for n in range(32)],
-        "score.bench": [float(n % 8 > 3) for n in range(32)],
-        "subject": [f"subject {n // 8}" for n in range(32)],
+        "score.same": 1.0, "score.bench": [float(n % 8 > 3) for n in range(32)],
+        "score.other": [n / 32 for n in range(32)],
+        "subject": [f"subject {n // 2}" for n in range(32)],
     })  # fmt: skip
     ev = rs.evaluate(frame)
-    assert ev.summary("bench", by="subject")["mean"].tolist() == [0.5] * 4
+    assert ev.primary == ("bench",)  # none has a direction: the first that varies
+    assert ev.summary("bench", by="subject")["mean"].tolist() == [0, 0, 1, 1] * 4
     alone, held = (ev.summary("bench", cluster=by).iloc[0] for by in (None, "x_subject"))
     assert held["mean"] == alone["mean"] and held["high"] != alone["high"]
 

@@ -342,8 +342,10 @@ REFUSED = [record("q1", [], answer=REFUSAL), CITED, record("no", [], answer=REFU
          ("no", "refused")),
         (ONE_TO_REFUSE, REFUSED, "refusal_correct", {},
          ["not_applicable", "not_applicable", "scored 1"], ()),
+        (GOLDEN, [RIGHT, CITED], "citation_fabricated", {}, ["not_applicable", "scored 0"],
+         ("q1", "nothing cited")),
     ],
-    ids=range(8),
+    ids=range(9),
 )  # fmt: skip
 def test_states_of_each_query(loaded, golden, records, metric, policies, expected, told):
     ledger, _ = states(*loaded(golden, {"a": records}), metric, **policies)

@@ -103,21 +103,18 @@ def matched_hits(rows: Any, golden: Golden, hit: Codes, target: Codes) -> Matche
     `golden` has the targets of one level.
     """
     expected = expected_of(golden)
-    row, rank = rows.row_of_hit[hit].astype(np.int64), rows.hits["rank"].to_numpy()[hit]
-    number = expected.number[target]
-    step, order = np.diff(row), np.flatnonzero(row >= 0)
-    if not ((step > 0) | ((step == 0) & (np.diff(rank) >= 0))).all():
-        order = order[np.lexsort((number[order], rank[order], row[order]))]
-    row, rank, number, target = (
-        row[order],
-        rank[order].astype(np.int64),
-        number[order],
-        target[order],
+    row, rank = (
+        one[hit].astype(np.int64) for one in (rows.row_of_hit, rows.hits["rank"].to_numpy())
     )
+    number = expected.number[target]
+    place = row * (int(rank.max(initial=0)) + 1) + rank
+    order = np.argsort(place, kind="stable")  # as a rule they are in this order
+    order = order[row[order] >= 0]
+    row, rank, number, target = (one[order] for one in (row, rank, number, target))
     grade = golden.targets["grade"].to_numpy(np.int64)[target]
     width = int(expected.number.max(initial=0)) + 1
     is_first = ~pd.Index(rows.run[row] * width + number).duplicated()  # numbers are of one query
-    begins = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(rank, prepend=-1) != 0))
+    begins = np.flatnonzero(np.diff(place[order], prepend=-1))
     graded, gain, n_found = (
         how.reduceat(values, begins) if len(begins) else np.zeros(0, np.int64)
         for how, values in (
@@ -142,10 +139,9 @@ def _group_rank(hits: MatchedHits) -> Values:
     is_relevant = golden.targets["grade"].to_numpy()[hits.met[2]] > 0
     row, rank, target = (one[is_relevant] for one in hits.met)
     if not rows.reading.recall_all_needs_groups:
-        n_met, last = np.bincount(row, minlength=rows.n), np.zeros(rows.n)
+        n_met, last = np.bincount(row, minlength=rows.n), np.full(rows.n, np.inf)
         last[row] = rank  # by row, then rank: the last one written is the last
-        is_whole = (n_met > 0) & (n_met == expected.n[rows.query])
-        complete = np.where(is_whole, last, np.inf)
+        complete = np.where(n_met == expected.n[rows.query], last, np.inf)
     if not len(groups):
         return complete
     queries = pd.Index(golden.queries["query_id"])

@@ -46,8 +46,7 @@ class Need:
 
     def anywhere(self, golden: Golden) -> Flags:
         """Flag the queries that have it at any level."""
-        levels = LEVELS if self.by_level else LEVELS[:1]
-        return np.any([self.of_queries(golden, at) for at in levels], axis=0)
+        return np.any([self.of_queries(golden, at) for at in LEVELS], axis=0)
 
 
 def among(golden: Golden, query_ids: pd.Series) -> Flags:

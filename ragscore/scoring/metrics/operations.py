@@ -12,6 +12,7 @@ from ragscore.scoring.metrics.needs import (
     ANSWERABLE,
     EXPECTATIONS,
     FINDINGS,
+    TARGETS,
     UNANSWERABLE,
     texts_only,
     with_check,
@@ -68,15 +69,16 @@ def found(rows: Any) -> Values:
     expects_none, forbids = (
         rows.of_query(with_check(rows.golden, kind)) for kind in ("expected_empty", FORBIDDEN)
     )
-    first = rows.by_level(lambda hits: np.where(hits.n_judged > 0, hits.first_rank, np.nan))
+    has_target = rows.of_query(rows.meets(TARGETS))
+    first = rows.by_level(lambda hits: hits.first_rank)
     is_near = np.isfinite(first) & (first <= rows.run_k[rows.run])
     result = np.select(
         [expects_none, forbids, ~np.isnan(refused)],
         [rows.n_hits == 0, ~has_forbidden_source(rows), refused],
-        np.where(np.isnan(first), np.nan, is_near),
+        np.where(has_target, is_near, np.nan),
     )
     result = np.where(rows.has_outcome, rows.outcomes["passed"], result)
-    return np.where(is_lost(rows) & (~np.isnan(result) | has_targets(rows)), 0.0, result)
+    return np.where(~rows.finished & (~np.isnan(result) | has_target), 0.0, result)
 
 
 @success(
@@ -94,17 +96,8 @@ def passed(rows: Any) -> Values:
     is_blank = (rows.values("empty_response") == 1) & (refused == 0)
     wrong = (refused == 1) | is_blank | (checks == 0)
     wrong |= (rows.values("judge_correctness") < BAD_BELOW) & ~rows.should_refuse
-    applies = by_text | ~np.isnan(rows.values("found")) | has_targets(rows)
-    return np.where((is_lost(rows) | wrong) & applies, 0.0, value)
-
-
-def is_lost(rows: Any) -> Flags:
-    """Flag failed and missing rows."""
-    return rows.failed | (rows.state == 2)
-
-
-def has_targets(rows: Any) -> Flags:
-    return rows.by_level(lambda hits: hits.n_judged) > 0
+    applies = by_text | ~np.isnan(rows.values("found")) | rows.of_query(rows.meets(TARGETS))
+    return np.where((~rows.finished | wrong) & applies, 0.0, value)
 
 
 def has_forbidden_source(rows: Any) -> Flags:
@@ -188,7 +181,7 @@ counted: dict[str, Any] = {"kind": "other", "better": "not declared", "bounds": 
 
 @operation("n_calls", "searches made for the query", default=False, **counted, reads="hits.call")
 def n_calls(rows: Any) -> Values:
-    return np.where(rows.of_runs_with(rows.n_calls > 0), rows.n_calls, np.nan)
+    return np.where(rows.of_runs_with(rows.n_calls.astype(bool)), rows.n_calls, np.nan)
 
 
 @operation(
