@@ -100,9 +100,14 @@ COLUMNS = ["outcome", "rank_baseline", "rank_candidate", "n_lost", "n_gained"]
 def test_lost_first_hits_come_first_then_lost_targets_then_other_changes_then_gains():
     table = pd.DataFrame(ROWS, columns=COLUMNS).astype(dict.fromkeys(COLUMNS[1:], "Int64"))
     table["query_id"] = [f"q{n}" for n in range(len(table))]
-    orders = [reading_priority(table, *more).argsort(kind="stable") for more in ((), (["q1"],))]
+    loss = np.array([9, 0, 0.5, 0, 0, 0, 9, 0])  # by what decides
+    orders = [
+        reading_priority(table, *more).argsort(kind="stable")
+        for more in ((), (["q1"],), ((), loss))
+    ]
     assert orders[0].tolist() == [7, 6, 5, 4, 3, 1, 2, 0]
     assert orders[1].tolist().index(1) == 4, "what is answered: after losses, before lost targets"
+    assert orders[2].tolist() == [7, 6, 5, 4, 3, 2, 1, 0]
 
 
 # Whole rankings: rank-biased overlap
