@@ -18,19 +18,23 @@ def three(loaded):
         {"id": "q", "query": "where?", "expected_chunk_ids": {"c1": 2, "c9": 1},
          "must_contain": ["here"]},
         {"id": "no", "query": "nobody knows", "answerable": False, "expected_doc_ids": []},
+        {"id": "doc", "query": "which?", "expected_doc_ids": ["d1"]},
     ]  # fmt: skip
     a = [hit("c1", "d1", 1), hit("c2", "d2", 2)]
+    more = [record("no", []), record("doc", a)]
     b = [hit("c2", "d2", 1), hit("c3", "d3", 2), hit("c1", "d1", 3)]
     runs = {
-        "a": [record("q", a, answer=answer("here", paths=["d.md", "e.md"])), record("no", [])],
-        "b": [record("q", b, error="broke & burned"), record("no", [])],
-        "c": [record("q", [], answer=answer("?", grounded=False)), record("no", [])],
+        "a": [record("q", a, answer=answer("here", paths=["d.md", "e.md"])), *more],
+        "b": [record("q", b, error="broke & burned"), *more],
+        "c": [record("q", [], answer=answer("?", grounded=False)), *more],
     }
     return loaded(rows, runs)
 
 
 def test_each_hit_says_what_it_met_and_where_the_run_before_had_it(three):
-    view = rs.evaluate(*three).query("q")
+    ev = rs.evaluate(*three, match="per_query")
+    view = ev.query("q")
+    assert (ev.query("doc").level, {*ev.query("q", ["a"]).hits["run_id"]}) == ("doc", {"a"})
     hits = view.hits.fillna({"grade": 0, "rank_before": 0})
     assert hits[["run_id", "rank", "id", "target", "grade", "rank_before"]].values.tolist() == [
         ["a", 1, "c1", "c1", 2, 0], ["a", 2, "c2", "", 0, 0], ["b", 1, "c2", "", 0, 2],
@@ -65,11 +69,10 @@ def test_every_alternative_of_a_target_is_named():
 
 
 def test_a_question_to_refuse_says_so_and_an_unknown_one_is_named(three):
-    view = rs.evaluate(*three).query("no", ["a", "b"])
-    says(repr(view), "refuse")
-    assert not len(view.hits)
-    with refused("x", field="query_id"):
-        rs.evaluate(*three).query("x")
+    ev = rs.evaluate(*three, match="per_query")
+    says(repr(ev.query("no", ["a", "b"])), "refuse")
+    with refused("x", "q, no, doc", field="query_id"):
+        ev.query("x")
 
 
 FOUR = {"q": [["a", "b"], ["x", "a"], [], ["t", "b", "u"]], "one": [["z"]]}

@@ -86,10 +86,13 @@ def test_an_interval_fails_a_sure_loss_and_is_undecided_until_one_is_ruled_out()
 
 def test_a_metric_without_an_interval_is_undecided_by_it():
     quick, slow = (runs(*[FOUND] * 3, latency_ms=ms) for ms in (10.0, 12.0))
-    found = gate(compared(quick, slow), {"latency_ms": 5}, rule="interval")
+    cmp = compared(quick, slow)
+    found = gate(cmp, {"latency_ms": 5}, rule="interval")
     figures = ["verdict", "delta", "low", "high"]
     row = found.table[figures].astype(object).fillna("").iloc[0]
     assert (row.tolist(), found.exit_status) == (["undecided", 2, "", ""], 2)
+    sentences = cmp.aspects.set_index("metrics")["sentence"]
+    assert sentences["latency_ms"] == "3 queries are too few for an interval"
 
 
 def test_by_the_interval_rule_each_metric_has_its_own_interval():
