@@ -166,19 +166,20 @@ def _sort_runs(runs: pd.DataFrame, order: str | list[str]) -> pd.DataFrame:
             raise DataError(f"found {order}", field="order", allowed="each run once")
         return runs.loc[names]
     check_type(order, str, "order", "a column of the runs, or a list of run ids")
-    dated = ", or dates in results.runs['created_at']" if order == "created_at" else ""
     if order not in runs:
         raise DataError(
             f"no column {excerpt(order)}",
             field="order",
-            allowed=nearest(order, runs.columns, f"a list of run ids{dated}, or one of")
+            allowed=nearest(order, runs.columns, "a list of run ids, or one of")
             if len(runs.columns)
             else "a list of run ids, or results= whose runs have it",
         )
     without = runs.index[runs[order].isna()].tolist()
     if len(without) == len(runs):
         raise DataError(
-            f"no run has a {order}", field="order", allowed=f"run ids in their order{dated}"
+            f"no run has a {order}",
+            field="order",
+            allowed=f"run ids in their order, or values in results.runs[{order!r}]",
         )
     if without:
         warn(f"left out, without {order}: {', '.join(without)}")

@@ -199,7 +199,7 @@ def leaderboard(
         check_provenance(parts, aligned.metrics, True)
     if not (aligned.run_ids and aligned.metrics):
         raise DataError("found none", field="runs", allowed="at least one run with scores")
-    base = None if baseline is None else align(scores, aligned.metrics[:1], [baseline]).run_ids[0]
+    base = None if baseline is None else align(scores, aligned.metrics[0], [baseline]).run_ids[0]
     if base is not None and base not in aligned.run_ids:
         raise DataError(
             f"{base!r} is not among the runs", field="baseline",

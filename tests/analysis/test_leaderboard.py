@@ -93,8 +93,19 @@ def test_the_level_is_that_of_all_pairs_that_are_asked_about():
 
 
 def test_a_baseline_alone_has_nothing_to_be_compared_with():
-    board = leaderboard(scores_of(a=[1, 0, 1]), baseline="a")
-    assert not len(board.pairs) and "Against" not in repr(board)
+    # two times have a median, and no interval of it
+    board = leaderboard(scores_of("latency_ms", a=[1, 2]), baseline="a")
+    assert (
+        repr(board)
+        == """\
+Leaderboard
+
+run  latency_
+           ms
+       (p50),
+        n = 2
+a       1.500"""
+    )
 
 
 def test_paraphrases_count_together():

@@ -43,11 +43,11 @@ def test_many_trials_neither_overflow_nor_lose_small_probabilities():
 
 @pytest.mark.parametrize(
     ("metric", "values", "threshold"),
-    [("answered_unanswerable", [0, 1], ()), ("latency_ms", [90.0, 200.0], (100,))],
+    [("answered_unanswerable", [0, 1, 0], ()), ("latency_ms", [90.0, 200.0, 100.0], (100,))],
 )
 def test_a_metric_that_should_be_low_succeeds_at_or_below_the_threshold(metric, values, threshold):
-    scores = scores_of(metric, t0=values[:1], t1=values[1:])
-    assert repeats(scores, metric, 1, *threshold).per_query["n_passed"].tolist() == [1]
+    scores = scores_of(metric, **{f"t{n}": [value] for n, value in enumerate(values)})
+    assert repeats(scores, metric, 1, *threshold).per_query["n_passed"].tolist() == [2]
     if threshold:
         with refused(metric, field="threshold"):
             repeats(scores, metric, 1)
@@ -82,13 +82,27 @@ def test_trials_that_do_not_match_and_k_beyond_them_are_refused(scores, k, named
 
 def test_runs_of_a_system_are_its_trials():
     found = {"a1": ["d"], "a2": ["x", "y", "d"], "b1": ["d"], "b2": ["d"]}
-    results = rs.load_results({run: {"q": docs} for run, docs in found.items()})
+    results = rs.load_results({run: {"q": docs, "r": ["d"]} for run, docs in found.items()})
     results.runs[["system", "repeat"]] = [["a", 1], ["a", 2], ["b", 1], ["b", 2]]
     runs = results.runs.astype({"repeat": "Int64"})
-    scores = rs.score(results, rs.load_golden({"q": ["d"]}), ["hit@1"])
-    rows = repeats(scores, "hit@1", 2, runs=runs).per_query.set_index("system")
-    assert rows["pass^2"].to_dict() == {"a": 0, "b": 1}
-    assert repeats(scores, "hit@1", 2, runs=["a1", "b1"]).per_query["pass^2"].tolist() == [1]
+    scores = rs.score(results, rs.load_golden({"q": ["d"], "r": ["d"]}), ["hit@1"])
+    # a finds q once: half of the pairs of trials, and none twice
+    assert (
+        repr(repeats(scores, "hit@1", 2, runs=runs))
+        == """\
+Repeats: 2 of a, 2 of b; success by hit@1
+
+system  measure        mean [low, high]  n
+a       pass_rate     0.75 [0.01, 1.00]  2
+a       pass@2        1.00 [0.01, 1.00]  2
+a       pass^2     0.500 [0.003, 0.997]  2
+b       pass_rate     1.00 [0.01, 1.00]  2
+b       pass@2        1.00 [0.01, 1.00]  2
+b       pass^2        1.00 [0.01, 1.00]  2
+
+Frames: .summary, .per_query"""
+    )
+    assert repeats(scores, "hit@1", 2, runs=["a1", "b1"]).per_query["pass^2"].tolist() == [1, 1]
     with refused("repeat 1", "a", field="runs.repeat"):
         repeats(scores, "hit@1", 2, runs=runs.assign(repeat=pd.array([1, 1, 1, 2], "Int64")))
     with refused("nobody", field="runs"):
@@ -96,6 +110,13 @@ def test_runs_of_a_system_are_its_trials():
 
 
 # Averaged
+
+
+def test_runs_of_one_side_that_are_numbered_are_repeats():
+    runs = {"s-r1": {"q": ["d"]}, "s-r2": {"q": ["x", "d"]}}, {"new": {"q": ["d"]}}
+    cmp = rs.compare(*runs, {"q": ["d"]}, "hit@1")
+    row = ["baseline", "candidate", "n", "verdict"]
+    assert (cmp.baseline, *cmp.deltas[row].iloc[0]) == ("s", 0.5, 1, 1, "can't tell")
 
 
 def repeated_runs(**more):

@@ -53,7 +53,7 @@ def figures(
     with np.errstate(invalid="ignore"):
         for name, side in (("baseline", a), ("candidate", b), ("delta", apart)):
             found[name] = np.where(is_known, side, 0.0).sum(axis=0) / n
-    for place in np.flatnonzero(is_timed & (n > 0)).tolist():
+    for place in np.flatnonzero(is_timed & is_known.any(axis=0)).tolist():
         first, second = (side[is_known[:, place], place] for side in (a, b))
         found["baseline"][place], found["candidate"][place] = np.median(first), np.median(second)
         found["delta"][place] = np.median(second) - np.median(first)

@@ -317,9 +317,8 @@ def _is_beyond(loss: float, allowed: float) -> bool:
 
 def _decimals(row: Mapping[Any, Any], rule: str) -> int:
     """Return how many decimals show on which side of 0, or of the amount, the row lies."""
-    places = decimals_within(row["low"], row["high"])
+    places, allowed = decimals_within(row["low"], row["high"]), row["max_drop"]
     for loss in _losses(row, rule):
-        if not math.isnan(loss + row["max_drop"]):
-            is_beyond = _is_beyond(loss, row["max_drop"])
-            places = decimals_beside(loss, row["max_drop"], is_beyond, places)
+        if not math.isnan(loss + allowed):
+            places = decimals_beside(loss, allowed, _is_beyond(loss, allowed), places)
     return 0 if row["metric"] == FAILURES else places

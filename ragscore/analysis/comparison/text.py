@@ -43,8 +43,8 @@ def shown_deltas(deltas: pd.DataFrame, confidence: float) -> tuple[pd.DataFrame,
     is_primary = known["is_primary"].to_numpy(dtype=bool)
     others = TABLE.headline(known.loc[~is_primary, "metric"])[:EXPLORED]
     rows = pd.concat([known[is_primary], known[known["metric"].isin(others).to_numpy()]])
-    n_told = int(rows["is_primary"].sum())
-    is_joint = n_told > 1 and confidence > 0.9505
+    n_told = int(is_primary.sum())
+    is_joint = bool(n_told) and confidence > 0.9505
     moved = zip(rows["n_better"], rows["n_worse"], rows["n_same"], strict=True)
     counts = zip(rows["n"], rows["n_expected_baseline"], rows["n_expected_candidate"], strict=True)
     figures = shown_figures(rows, is_joint=is_joint)
@@ -64,8 +64,9 @@ def shown_deltas(deltas: pd.DataFrame, confidence: float) -> tuple[pd.DataFrame,
     notes = []
     if is_joint:
         notes.append(
-            f"The intervals of the first {n_told} metrics are wider ({100 * confidence:.3g} %), so"
-            " that all of them hold in 95 % of cases. Any other is a 95 % interval by itself."
+            f"The intervals of the first {plural(n_told, 'metric')} are wider"
+            f" ({100 * confidence:.3g} %), so that all of them hold in 95 % of cases. Any other is"
+            " a 95 % interval by itself."
         )
     if n_more := len(known) - len(rows):
         notes.append(f"{plural(n_more, 'more metric')} in .deltas.")
@@ -100,9 +101,8 @@ def shown_figures(
 
 def one_sided(deltas: pd.DataFrame) -> list[str]:
     """Name the metrics that only one run has."""
-    of = deltas[["n_expected_baseline", "n_expected_candidate"]].to_numpy() > 0
-    is_alone = (deltas["n"] == 0).to_numpy() & (of.sum(axis=1) == 1)
-    names = deltas.loc[is_alone, "metric"].tolist()
+    first, second = deltas[["n_expected_baseline", "n_expected_candidate"]].to_numpy(bool).T
+    names = deltas.loc[first != second, "metric"].tolist()
     return [f"Only one run has values of {few_names(names)}."] if names else []
 
 
@@ -116,8 +116,8 @@ def lost_values(deltas: pd.DataFrame) -> list[str]:
 
 def few_names(names: Sequence[str], most: int = 3) -> str:
     """Return the first few names, and how many others there are."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+    more = len(names[most:])
+    return ", ".join(names[:most]) + (f" and {more} more" if more else "")
 
 
 def reading_priority(
