@@ -267,8 +267,11 @@ def test_a_part_of_a_golden_set_is_selected():
     assert german.tags["query_id"].tolist() == ["q1"]
     assert golden.select(golden.queries["lang"] == "de").golden_hash == german.golden_hash
     assert golden.select(["q1", "q3"]).golden_hash == german.golden_hash
-    for wrong in ("q9", "lang == 'fr'", ["q1", "q9"], np.array([True])):
-        with refused(field="queries"):
+    for wrong, named in (
+        ("q9", "q9"), ("lang == 'fr'", "no query"), (["q1", "q9"], "query 'q9'"),
+        (["q8", "q1", "q9"], "query q8, q9"), (np.array([True]), "each of the 3 queries"),
+    ):  # fmt: skip
+        with refused(named, field="queries"):
             golden.select(wrong)
 
 
@@ -329,7 +332,7 @@ def test_a_number_beyond_its_column_names_the_field_and_its_row(frame, column, v
 @pytest.mark.parametrize(
     ("frame", "column", "value"),
     [*((*of, np.nan) for of in FINITE), ("responses", "latency_search_ms", np.nan),
-     ("hits", "score", -np.inf), ("reported", "value", np.inf)],
+     ("hits", "score", -np.inf), ("reported", "value", np.inf), ("responses", "x_n", np.inf)],
 )  # fmt: skip
 def test_nan_is_unknown_and_scores_and_reported_values_may_be_infinite(frame, column, value):
     held = getattr(results_with(frame, column, value), frame)[column]

@@ -252,6 +252,19 @@ def test_what_is_no_client_is_refused_and_what_needs_a_golden_set(varied, store)
         store.scores(*["mrr"])
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_small_runs_are_scored_together_as_long_as_there_is_room(varied, store, monkeypatch):
+    seen = []
+    rule = lambda hits, targets: (  # noqa: E731
+        seen.append("".join(sorted(set(hits["run_id"])))) or rs.match.by_doc(hits, targets)
+    )
+    store.save(varied[0])
+    for room in (89, 88, 77):  # each run weighs its hits and the 9 queries: 41, 37 and 11
+        monkeypatch.setattr(tables, "PART_HITS", 4 * room)
+        store.scores(varied[1], rule=rule, match="doc")
+    assert seen == ["abc", "ab", "c", "a", "bc"]
+
+
 def pieces_of(results, n):
     ids = results.responses["query_id"].unique()
     (run_id,) = results.runs["run_id"]
