@@ -166,15 +166,12 @@ def test_copies_of_a_query_add_nothing():
     assert of.design_effect[0] == pytest.approx(3 * 40 / 39 * 119 / 120)
 
 
-T_1, T_39 = stats.t.ppf(0.975, [1, 39])
-
-
 @pytest.mark.parametrize(
     ("kind", "square"),
     [
         # a mean of .5, with an error of .5 instead of √(.25 / 39): worth 40 / 39 queries
-        ("binary", (1.959964 * T_1 / T_39) ** 2 * 39 / 40),
-        ("bounded", T_1**2 / 2),
+        ("binary", (1.959964 * stats.t.ppf(0.975, 1) / stats.t.ppf(0.975, 39)) ** 2 * 39 / 40),
+        ("bounded", stats.t.ppf(0.975, 1) ** 2 / 2),
     ],
 )
 def test_two_groups_have_one_degree_of_freedom(kind, square):

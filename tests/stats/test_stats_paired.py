@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
@@ -55,6 +55,8 @@ def moved(wins, losses, ties=0):
 
 
 @given(st.integers(0, 60), st.integers(0, 60))
+@example(1, 0)
+@example(1, 3)
 def test_mcnemar_agrees_with_statsmodels_and_mid_p_takes_half_of_what_was_seen(wins, losses):
     expected = mcnemar([[7, wins], [losses, 11]], exact=True).pvalue if wins + losses else 1.0
     assert mcnemar_p(wins, losses, is_exact=True) == pytest.approx(expected, abs=1e-9)
