@@ -152,7 +152,7 @@ def equal_pairs(left: Codes, right: Codes) -> tuple[Codes, Codes]:
     order = np.argsort(right, kind="stable")
     ordered = right[order]
     first = np.searchsorted(ordered, left, "left")
-    if (np.diff(ordered) > 0).all():  # no more than one pair each
+    if np.diff(ordered).all():  # no more than one pair each
         is_equal = (left >= 0) & (np.append(ordered, -1)[first] == left)
         return np.flatnonzero(is_equal), order[first[is_equal]]
     last = np.searchsorted(ordered, left, "right")
@@ -203,15 +203,10 @@ def _of_texts(texts: pa.Array) -> Fingerprints:
     length, begin = np.diff(ends), int(ends[0])
     known = np.frombuffer(data, np.uint8)
     # Every text must have 8 bytes before its end, also the first ones.
-    padded = (
-        known[begin - 8 : ends[-1]]
-        if begin >= 8
-        else np.concatenate([np.zeros(8, np.uint8), known[begin : ends[-1]]])
-    )
+    padded = np.concatenate([np.zeros(8, np.uint8), known[begin : ends[-1]]])
     last = np.ndarray(len(padded) - 7, "<u8", padded, strides=(1,))[ends[1:] - begin]
-    if length.min() < 8:
-        # The bytes of the text before it are shifted out of a short text's word.
-        last >>= (np.maximum(8 - length, 0) * 8).view(np.uint64)
+    # The bytes of the text before it are shifted out of a short text's word.
+    last >>= (np.maximum(8 - length, 0) * 8).view(np.uint64)
     return last + length.view(np.uint64)
 
 

@@ -271,7 +271,7 @@ def _conformed(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
         if column.dtype == object:
             is_large = column.map(_is_beyond_64_bits).to_numpy(dtype=bool)
             refuse_rows(column, is_large, kind, "whole numbers of 64 bits, or text")
-        elif is_float_dtype(column.dtype) and name not in spec.infinite and name[:2] != "x_":
+        elif not (name in spec.infinite or name.startswith("x_")) and is_float_dtype(column.dtype):
             is_infinite = np.isinf(column.to_numpy("float64", na_value=np.nan))
             refuse_rows(column, is_infinite, kind, "finite numbers; NaN where unknown")
     if [*columns] == names and all(columns[name] is held[name] for name in names):

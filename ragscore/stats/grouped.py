@@ -80,16 +80,14 @@ def _of_values(values: Values, n: Codes) -> Values:
     # the same to the last bit in any order of rows.
     for first, size in zip(starts.tolist(), n.tolist(), strict=True):
         values[first : first + size].sort()
+    least, largest = values[starts], values[starts + n - 1]
     with np.errstate(invalid="ignore", over="ignore"):  # infinite values have no spread
         total = np.add.reduceat(values, starts)
-        mean = total / n
+        # Fifty times .7 add up to a little less than 35: equal values are their own mean, and have
+        # no spread.
+        mean = np.where((least == largest) & np.isfinite(least), least, total / n)
         squares = (values - mean.repeat(n)) ** 2
         std = np.sqrt(np.add.reduceat(squares, starts) / np.where(n > 1, n - 1, np.nan))
-    least, largest = values[starts], values[starts + n - 1]
-    # Fifty times .7 add up to a little less than 35: equal values are their own mean, and have no
-    # spread.
-    is_equal = (least == largest) & np.isfinite(least)
-    mean, std = np.where(is_equal, least, mean), np.where(is_equal & (n > 1), 0.0, std)
     p50, p95 = (_quantile(values, starts, n, share) for share in (0.5, 0.95))
     return np.stack([total, mean, std, least, p50, p95, largest])
 

@@ -78,7 +78,7 @@ def skewness(values: npt.ArrayLike) -> Values:
     squares = apart * apart  # a third power as such takes ten times as long
     with np.errstate(invalid="ignore", divide="ignore"):
         found = (squares * apart).sum(axis=0) / n / (squares.sum(axis=0) / n) ** 1.5
-    return np.where(n == 0, np.nan, np.where(is_constant(mean, std, n), 0.0, found))
+    return np.where(is_constant(mean, std, n), 0.0, found)
 
 
 def group_sums(values: Values, groups: npt.ArrayLike | None) -> Values:
@@ -171,7 +171,7 @@ def sample(values: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Sample
         both = np.hstack([~np.isnan(columns), columns - mean])
         sizes, sums = np.hsplit(group_sums(both, groups), 2)
         units = (sizes > 0).sum(axis=0).astype(np.float64)
-        alike = np.where(units > 1, np.clip(n**2 / (sizes**2).sum(axis=0), 2, units), units)
+        alike = np.fmin(np.fmax(n**2 / (sizes**2).sum(axis=0), 2), units)
         few = np.where(units > 1, 1 - 1 / units, np.nan)
         clustered = np.sqrt((sums**2).sum(axis=0) / few) / n
         error = np.maximum(clustered, alone)

@@ -165,7 +165,7 @@ def _counted_test(columns: Values, of: Sample, confidence: float) -> tuple[Value
         is_normal = of.is_flat | (of.units == of.n)
         won, lost = ((sign * columns > 0).sum(axis=0) / effect for sign in (1, -1))
         freedom = np.where(is_normal, np.inf, of.alike - 1)
-        z = np.where(won + lost > 0, np.abs(won - lost) / np.sqrt(won + lost), 0.0)
+        z = np.nan_to_num(np.abs(won - lost) / np.sqrt(won + lost))  # 0 where nothing moved
         p = np.where(of.n > 0, 2 * stdtr(freedom, -z), np.nan)
     return *tango_interval(won, lost, of.n / effect, confidence, freedom), p
 

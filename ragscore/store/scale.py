@@ -295,4 +295,4 @@ def _assembled(parts: list[GroupScores], job: Job) -> pd.DataFrame:
     place = lookup(scores.index, job.golden.queries["query_id"])
     is_extra = place < 0
     order = np.lexsort([np.where(is_extra, 0, place), run, is_extra])
-    return scores if (np.diff(order) == 1).all() else scores.iloc[order]
+    return scores if pd.Index(order).is_monotonic_increasing else scores.iloc[order]

@@ -139,13 +139,13 @@ def write_scores(draft: Draft, kept: Kept) -> dict[str, Any]:
 
 def reported_means(reported: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Return what a run without rows reports of itself, by metric: ours where it is known."""
+    texts = {"metric": "str", "label": "str", "statistic": "str"}
     rows = reported[reported["query_id"].eq("").to_numpy()]
-    named = rows["label"].fillna(rows["metric"]) if "label" in rows else rows["metric"]
-    statistic = rows["statistic"].fillna("mean") if "statistic" in rows else "mean"
-    rows = rows.assign(metric=named, statistic=statistic)
+    rows = rows.reindex(columns=[*texts, "value"]).astype(texts)
+    rows = rows.fillna({"label": rows["metric"], "statistic": "mean"})
     rows = rows[rows["statistic"].isin(STATISTICS)]
     found: dict[str, dict[str, Any]] = {}
-    for metric, name, value in zip(rows["metric"], rows["statistic"], rows["value"], strict=True):
+    for metric, name, value in zip(rows["label"], rows["statistic"], rows["value"], strict=True):
         found.setdefault(metric, {})[name] = None if pd.isna(value) else float(value)
     return found
 

@@ -235,7 +235,7 @@ def read_parts(
         rows = [
             (numbers[run.run_id], table)
             for (run, _), table in zip(parts, tables, strict=True)
-            if table is not None and (len(table) or kind == "responses")
+            if table is not None
         ]
         if rows:
             with naming(parts[0][0].place.where(parts[0][0].folder)):

@@ -147,22 +147,17 @@ def test_own_columns_keep_numbers_that_no_float_holds(values, kept):
     assert from_records(rows, "queries")["x_n"].tolist() == kept
 
 
-def test_selecting_a_run_keeps_its_problems_and_those_of_no_run():
-    rows = pd.DataFrame({"run_id": ["a", "b", None], "found": ["a", "b", "all"], "file": "f"})
-    problems = rows.assign(line=1, field=None, allowed=None)
-    runs = pd.DataFrame({"run_id": ["a", "b"]})
-    results = rs.Results(runs, runs.assign(query_id="q"), problems=problems)
-    assert results.select(["b"]).problems["found"].tolist() == ["b", "all"]
-
-
-def test_selecting_questions_keeps_what_those_got_in_every_frame():
+def test_selecting_runs_and_questions_keeps_what_those_got_in_every_frame():
     runs = pd.DataFrame({"run_id": ["a", "b"]})
     cells = pd.DataFrame({"run_id": ["a", "a", "b"], "query_id": ["p", "q", "q"]})
     ranked = cells.assign(rank=1)
     results = rs.Results(
         runs, cells, ranked, hit_meta=ranked.assign(key="year", value="2024"),
         chunks=pd.DataFrame({"chunk_id": ["c"]}),
+        problems=pd.DataFrame({"run_id": ["a", "b", None], "found": ["a", "b", "all"], "file": "f",
+                               "line": 1, "field": None, "allowed": None}),
     )  # fmt: skip
+    assert results.select(["b"]).problems["found"].tolist() == ["b", "all"]
     of_q = results.select(["b", "a"], query_ids=["q", "never asked"])
     assert of_q.runs["run_id"].tolist() == ["b", "a"]
     for frame in (of_q.responses, of_q.hits, of_q.hit_meta):
@@ -192,10 +187,6 @@ def test_results_need_neither_the_text_of_a_query_nor_errors():
         responses=pd.DataFrame({"run_id": "r", "query_id": ["q1", "q2"]}),
     )
     assert results.responses[["query", "error"]].isna().all().all()
-
-
-def golden_with(targets):
-    return rs.Golden(QUERIES, pd.DataFrame(targets))
 
 
 def target(query_id="q1", level="doc", target_id="d1", **more):
@@ -231,7 +222,7 @@ def target(query_id="q1", level="doc", target_id="d1", **more):
 )
 def test_targets_that_nothing_could_be_made_of_are_refused(targets, field, named):
     with refused(*named, field=field):
-        golden_with(targets)
+        rs.Golden(QUERIES, pd.DataFrame(targets))
 
 
 @pytest.mark.parametrize("frame", ["tags", "checks", "support_groups", "conditions"])
@@ -250,10 +241,12 @@ def test_rows_about_unknown_queries_are_refused(frame):
     ("level", "column"), [("doc", "doc_id"), ("chunk", "chunk_id"), ("source_key", "source_key")]
 )
 def test_a_target_without_an_id_is_what_its_target_id_names(level, column):
-    golden = golden_with([target(level=level, target_id="x"), target("q2", level, "y")])
-    assert golden.targets[column].tolist() == ["x", "y"]
-    some = golden_with([target(level=level, target_id="x", **{column: "own"}), target("q2", level)])
-    assert some.targets[column].tolist() == ["own", "d1"]
+    x = target(level=level, target_id="x")
+    for rows, ids in (
+        ([x, target("q2", level, "y")], ["x", "y"]),
+        ([x | {column: "own"}, target("q2", level)], ["own", "d1"]),
+    ):
+        assert rs.Golden(QUERIES, pd.DataFrame(rows)).targets[column].tolist() == ids
 
 
 def test_a_part_of_a_golden_set_is_selected():
@@ -267,8 +260,11 @@ def test_a_part_of_a_golden_set_is_selected():
     assert german.tags["query_id"].tolist() == ["q1"]
     assert golden.select(golden.queries["lang"] == "de").golden_hash == german.golden_hash
     assert golden.select(["q1", "q3"]).golden_hash == german.golden_hash
-    for wrong in ("q9", "lang == 'fr'", ["q1", "q9"], np.array([True])):
-        with refused(field="queries"):
+    for wrong, named in (
+        ("q9", "q9"), ("lang == 'fr'", "no query"), (["q1", "q9"], "query 'q9'"),
+        (["q8", "q1", "q9"], "query q8, q9"), (np.array([True]), "each of the 3 queries"),
+    ):  # fmt: skip
+        with refused(named, field="queries"):
             golden.select(wrong)
 
 
@@ -329,7 +325,7 @@ def test_a_number_beyond_its_column_names_the_field_and_its_row(frame, column, v
 @pytest.mark.parametrize(
     ("frame", "column", "value"),
     [*((*of, np.nan) for of in FINITE), ("responses", "latency_search_ms", np.nan),
-     ("hits", "score", -np.inf), ("reported", "value", np.inf)],
+     ("hits", "score", -np.inf), ("reported", "value", np.inf), ("responses", "x_n", np.inf)],
 )  # fmt: skip
 def test_nan_is_unknown_and_scores_and_reported_values_may_be_infinite(frame, column, value):
     held = getattr(results_with(frame, column, value), frame)[column]
@@ -337,10 +333,13 @@ def test_nan_is_unknown_and_scores_and_reported_values_may_be_infinite(frame, co
 
 
 def test_numbers_of_many_digits_are_refused_in_every_form():
-    with refused(file="frame", line=1, field="score"):
-        rs.load_results(pd.DataFrame({"query_id": ["q"], "doc_id": ["d"], "score": ["1e999"]}))
-    with refused("a finite number", file="dict", line=1, field="hits"):
-        rs.load_results({"q": {"d": 10**400}})
+    scores = pd.DataFrame({"query_id": ["q"], "doc_id": ["d"], "score": ["1e999"]})
+    for content, about in (
+        (scores, {"file": "frame", "field": "score"}),
+        ({"q": {"d": 10**400}}, {"file": "dict", "field": "hits"}),
+    ):
+        with refused("a finite number", line=1, **about):
+            rs.load_results(content)
     with refused(0, field="queries.x_n"):
         rs.Golden(pd.DataFrame({"query_id": ["q"], "x_n": HUGE[:1]}))
 
@@ -767,26 +766,21 @@ VACUOUS = ["recall@5", "hit@5", "mrr", "map@5", "ndcg@5", "precision@5"]
 FULL = dict.fromkeys(["recall", "hit", "mrr", "map", "ndcg"], 1.0) | {"precision": 0.0}
 
 
-def vacuous(empty=FULL):
-    """What gives queries without anything relevant a value."""
-    return rs.Reading("own", {"match": "doc"}, empty=empty)
-
-
 @pytest.mark.parametrize(
     ("empty", "expected"),
     [({}, [0] * 6), (FULL, [1, 1, 1, 1, 1, 0]), (dict.fromkeys(FULL, 0.0), [0] * 6)],
 )
 @pytest.mark.parametrize("n_hits", [0, 2])
 def test_a_query_without_anything_relevant_has_the_value_asked_for(
-    write_golden, write_run, empty, expected, n_hits
+    write_run, empty, expected, n_hits
 ):
-    golden = rs.load_golden(write_golden(EMPTY))
+    golden, profile = rs.load_golden(EMPTY), rs.Reading("own", {"match": "doc"}, empty=empty)
     results = rs.load_results(
         write_run("r", [record(name, PASSAGES[:n_hits]) for name in ("has", "none", "refuse")])
     )
     # judged with grade 0 throughout is judged, as for trec_eval
     with nullcontext() if empty else warned("1 of 2", "grades of 0"):
-        scores = rs.score(results, golden, VACUOUS, missing="zero", profile=vacuous(empty))
+        scores = rs.score(results, golden, VACUOUS, missing="zero", profile=profile)
     scores = scores[VACUOUS]
     assert [None if pd.isna(value) else value for value in scores.loc["none"]] == expected
     assert scores.loc["has", "mrr"] == (n_hits > 0) and scores.loc["refuse"].isna().all()
@@ -801,7 +795,8 @@ def test_a_query_with_targets_at_another_level_only_is_not_empty(write_run):
     results = rs.load_results(
         write_run("r", [record(name, PASSAGES) for name in ("has", "chunks")])
     )
-    scores = rs.score(results, golden, ["mrr", "judged@5", "passed"], profile=vacuous())
+    profile = rs.Reading("own", {"match": "doc"}, empty=FULL)
+    scores = rs.score(results, golden, ["mrr", "judged@5", "passed"], profile=profile)
     assert scores.loc["has", "mrr"] == 1
     assert scores.loc["chunks", ["mrr", "passed"]].isna().all()
 

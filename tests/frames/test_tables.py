@@ -31,8 +31,6 @@ from ragscore.frames.tables import (
 )
 from tests.messages import refused
 
-FORMS = ("to_html", "to_markdown", "to_text")
-
 
 def cells(html: str) -> list[list[str]]:
     """The texts of a table's body, row by row."""
@@ -102,8 +100,8 @@ def test_verdicts_have_sign_word_and_tint():
 def test_a_limit_counts_the_rest_and_names_the_way():
     table = Table(pd.DataFrame({"a": range(12)}), limit=10, way=".table")
     assert len(cells(table.to_html())) == 10
-    for form in FORMS:
-        assert "2 more rows: .table." in getattr(table, form)()
+    for shown in (table.to_html(), table.to_markdown(), table.to_text()):
+        assert "2 more rows: .table." in shown
 
 
 def test_wide_letters_take_two_columns_of_a_terminal():
@@ -287,11 +285,12 @@ def three(tmp_path_factory):
     return rs.evaluate(files, rs.load_golden(rows))
 
 
-DROPS = {"mrr": 0.1, "latency_ms": 5, "judge_correctness": 0}
 MADE = {
     "Leaderboard": lambda ev: ev.leaderboard(baseline="a"),
     "Leaderboard of one run": lambda ev: ev.leaderboard(runs=["a"]),
-    "Gate": lambda ev: ev.compare("a", "b").gate(DROPS, require=True),
+    "Gate": lambda ev: ev.compare("a", "b").gate(
+        {"mrr": 0.1, "latency_ms": 5, "judge_correctness": 0}, require=True
+    ),
     "Comparison": lambda ev: ev.compare("a", "<c>"),
 }
 

@@ -39,6 +39,7 @@ def test_wilson_agrees_with_statsmodels(passed, level):
     found = wilson_interval(np.array([k / n]), np.array([float(n)]), level)
     expected = proportion_confint(k, n, alpha=1 - level, method="wilson")
     assert np.ravel(found) == pytest.approx(expected, abs=1e-9)
+    assert [found[0] == 0, found[1] == 1] == [k == 0, k == n]
 
 
 @given(st.lists(st.floats(-10, 10), min_size=2, max_size=30), LEVELS)
@@ -165,6 +166,20 @@ def test_copies_of_a_query_add_nothing():
     assert of.design_effect[0] == pytest.approx(3 * 40 / 39 * 119 / 120)
 
 
+@pytest.mark.parametrize(
+    ("kind", "square"),
+    [
+        # a mean of .5, with an error of .5 instead of √(.25 / 39): worth 40 / 39 queries
+        ("binary", (1.959964 * stats.t.ppf(0.975, 1) / stats.t.ppf(0.975, 39)) ** 2 * 39 / 40),
+        ("bounded", stats.t.ppf(0.975, 1) ** 2 / 2),
+    ],
+)
+def test_two_groups_have_one_degree_of_freedom(kind, square):
+    found = mean_interval(np.repeat([0.0, 1], 20), kind, groups=np.arange(40) // 20)
+    half = np.sqrt(square / 4 + square**2 / 4) / (1 + square)
+    assert np.ravel(found) == pytest.approx([0.5 - half, 0.5 + half], abs=1e-6)
+
+
 @KINDS
 def test_groups_that_agree_widen_an_interval_and_those_that_balance_out_never_narrow_it(kind):
     passed, balanced = np.repeat([1.0, 0, 1, 1, 0, 1, 1, 1, 0, 1], 5), np.tile([0.0, 1], 10)
@@ -270,8 +285,9 @@ def students(values):
     return tuple(stats.ttest_1samp(values, 0).confidence_interval())
 
 
-def test_where_resamples_have_no_spread_the_studentised_bootstrap_is_students_t():
-    values = np.append(np.zeros(59), 1.0)  # 37 % of resamples hold only zeros
+# 37 and 50 % of resamples hold only one value
+@pytest.mark.parametrize("values", [np.append(np.zeros(59), 1.0), np.array([1.0, 2.0])])
+def test_where_resamples_have_no_spread_the_studentised_bootstrap_is_students_t(values):
     assert np.ravel(bootstrap_t_interval(values)) == pytest.approx(students(values), abs=1e-12)
 
 
@@ -329,6 +345,8 @@ def by_pandas(codes, columns):
 @given(grouped_columns())
 def test_every_statistic_is_the_one_that_pandas_finds(case):
     codes, columns = case
+    for column in columns:
+        column.flags.writeable = False  # they are left as they were
     found, wanted = statistics(columns, Grouping.by_codes(codes)), by_pandas(codes, columns)
     assert found["n"].dtype == np.int64
     for name in ("n", "min", "max", "p50", "p95"):
@@ -339,13 +357,6 @@ def test_every_statistic_is_the_one_that_pandas_finds(case):
         np.testing.assert_allclose(
             found[name], wanted[name], rtol=1e-12, atol=1e-14 * max(finite), err_msg=name
         )
-
-
-def test_columns_are_left_as_they_were():
-    column = np.array([3.0, 1.0, 2.0])
-    column.flags.writeable = False
-    found = statistics([column], Grouping.by_codes(np.zeros(3, dtype=np.int64)))
-    assert (found["min"][0, 0], found["p50"][0, 0], found["max"][0, 0]) == (1, 2, 3)
 
 
 def test_equal_values_are_their_own_mean_and_do_not_spread():

@@ -4,7 +4,7 @@ import krippendorff
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import rankdata, spearmanr
 from scipy.stats import t as students
@@ -202,6 +202,8 @@ def by_leaving_out(coefficient, sides, groups):
 
 
 @given(GROUPED, OF_TWO, st.booleans())
+@example([(0, 0, 0), (1, 1, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1), (1, 1, 1)], cohen_kappa, False)
+@example([(0, 1, 0), (1, 0, 0), (0, 1, 0), (1, 0, 1)], cohen_kappa, False)  # −1: no interval
 def test_intervals_leave_out_each_item_or_group_in_turn(rows, coefficient, are_alone):
     first, second, groups = np.array(rows).T
     groups = np.arange(len(rows)) if are_alone else groups

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
@@ -55,6 +55,8 @@ def moved(wins, losses, ties=0):
 
 
 @given(st.integers(0, 60), st.integers(0, 60))
+@example(1, 0)
+@example(1, 3)
 def test_mcnemar_agrees_with_statsmodels_and_mid_p_takes_half_of_what_was_seen(wins, losses):
     expected = mcnemar([[7, wins], [losses, 11]], exact=True).pvalue if wins + losses else 1.0
     assert mcnemar_p(wins, losses, is_exact=True) == pytest.approx(expected, abs=1e-9)
@@ -76,8 +78,9 @@ def test_p_and_intervals_are_the_published_ones():
     assert mcnemar_p(6, 16, is_exact=True) == pytest.approx(0.052479, abs=5e-7)
     assert mcnemar_p(6, 16) == pytest.approx(0.034690, abs=5e-7)
     assert np.ravel(tango_interval(6, 16, 161)) == pytest.approx([-0.1240, -0.0054], abs=5e-5)
-    # z = 10 / √22 = 2.132, whose two tails hold .0330
-    assert paired_p(moved(6, 16, 139), "binary") == pytest.approx([0.0330], abs=5e-5)
+    # z = 10 / √22 = 2.132, whose two tails hold .0330; of one change it is 1
+    found = paired_p(np.column_stack([moved(6, 16, 139), moved(1, 0, 160)]), "binary")
+    assert found == pytest.approx([0.0330, 0.3173], abs=5e-5)
 
 
 def test_nothing_moved_is_no_evidence_and_leaves_open_what_was_not_seen():
@@ -200,6 +203,10 @@ VALUES = np.random.default_rng(0).random(40)
         (moved(6, 16, 139) / 2, "binary", None, students(moved(6, 16, 139) / 2)),
         # copies add nothing: every query three times has the interval of one
         (np.repeat(VALUES, 3), "time", np.arange(120) // 3, students(VALUES)),
+        (np.repeat(VALUES[:2], 3), "time", np.arange(6) // 3, students(VALUES[:2])),
+        # of one group nothing tells how groups differ: it is worth one sign
+        (VALUES, "time", np.zeros(40, dtype=int), (NAN, NAN)),
+        (VALUES, "bounded", np.zeros(40, dtype=int), (VALUES.mean() * (1 - 1.959964), 1)),
         # within the width
         ([1, 1, -0.5], "bounded", None, (-1, 1)),
         # without bounds equal differences tell nothing
@@ -326,8 +333,8 @@ FEW = drawn(29, np.full(4, 0.9))
 @pytest.mark.parametrize(
     ("values", "groups", "level", "rel"),
     [
-        # Šidák's where columns know nothing of each other
-        (drawn(20_000, np.zeros(5)), None, 1 - 0.95**0.2, 0.06),
+        # Šidák's where columns know nothing of each other, however small their values are
+        (drawn(20_000, np.zeros(5)) / 1_000, None, 1 - 0.95**0.2, 0.06),
         # copies cost nothing, and columns without a difference are not asked
         (np.repeat(ONE, 6, axis=1), None, 0.05, 0.03),
         (np.column_stack([ONE, np.zeros((100, 4))]), None, 0.05, 0),
@@ -335,6 +342,7 @@ FEW = drawn(29, np.full(4, 0.9))
         (np.zeros((100, 3)), None, 0.05, 0),
         # Bonferroni's below thirty queries or clusters, or for more than 1,000 columns
         (FEW, None, 0.05 / 4, 0),
+        (np.where(np.arange(29)[:, None] < 2, FEW, NAN), None, 0.05 / 4, 0),
         (np.repeat(FEW, 10, axis=0), np.arange(290) // 10, 0.05 / 4, 0),
         (drawn(60, np.full(1_001, 0.95)), None, 0.05 / 1_001, 0),
         # one dominant cluster makes many clusters few

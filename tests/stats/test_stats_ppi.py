@@ -29,18 +29,26 @@ def partly(pairs, others):
     return np.append(f, others), np.append(y, np.full(len(others), np.nan))
 
 
-def test_the_corrected_mean_by_hand():
-    # f 1 0 1 0, y 1 0 0 0, others 1 1 0 1: Cov = 1/6, Var f of all eight = 15/56 (mean 5/8), λ =
-    # 1/6 / (2 · 15/56) = 14/45
-    found = ppi_mean([1, 0, 1, 0, 1, 1, 0, 1], [1, 0, 0, 0, NAN, NAN, NAN, NAN])
-    # Var = λ²·(1/4)/4 + Var(1 − λ, 0, −λ, 0)/4 + (λ·1/4)², a disagreement more
-    left = np.array([31 / 45, 0, -14 / 45, 0])
-    variance = (14 / 45) ** 2 / 16 + left.var(ddof=1) / 4 + (14 / 45 / 4) ** 2
-    assert found.weight == pytest.approx(14 / 45, abs=1e-12)
-    assert found.value == pytest.approx(0.25 + 14 / 45 * (0.75 - 0.5), abs=1e-12)
+@pytest.mark.parametrize(
+    ("predictions", "labels", "weight", "value", "variance", "spread"),
+    [
+        # others 1 1 0 1: Cov = 1/6, Var f of all eight = 15/56 (mean 5/8), λ = 1/6 / (2 · 15/56);
+        # Var = λ²·(1/4)/4 + Var(1 − λ, 0, −λ, 0)/4 + (λ·1/4)², a disagreement more
+        ([1, 0, 1, 0, 1, 1, 0, 1], [1, 0, 0, 0], 14 / 45, 0.25 + 14 / 45 * (0.75 - 0.5),
+         (14 / 45) ** 2 / 16 + np.var([31 / 45, 0, -14 / 45, 0], ddof=1) / 4 + (14 / 45 / 4) ** 2,
+         0.25),
+        # of two and two: Cov = 1/4, Var f = 1/3, λ = 1/4 / (2 · 1/3) = 3/8;
+        # Var = λ²·(1/2)/2 + Var(5/8, 1/2)/2 + (λ·1/2 / 2)² = 9/256 + 1/256 + 9/1024
+        ([1, 0, 1, 0], [1, 0.5], 3 / 8, 0.75, 49 / 1024, 0.125),
+    ],
+)  # fmt: skip
+def test_the_corrected_mean_by_hand(predictions, labels, weight, value, variance, spread):
+    n = len(labels)
+    found = ppi_mean(predictions, [*labels, *[NAN] * n])
+    assert (found.weight, found.value) == pytest.approx((weight, value), abs=1e-12)
     assert found.error**2 == pytest.approx(variance, abs=1e-12)
-    assert found.effective_n == pytest.approx(0.25 / variance)
-    assert (found.n, found.n_unlabelled) == (4, 4)
+    assert found.effective_n == pytest.approx(spread / variance)
+    assert (found.n, found.n_unlabelled) == (n, n)
 
 
 @given(VALUES, OTHERS)

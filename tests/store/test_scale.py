@@ -244,12 +244,26 @@ def test_parts_whose_citations_carry_other_ids_or_none_score_as_the_whole(
 
 def test_what_is_no_client_is_refused_and_what_needs_a_golden_set(varied, store):
     store.save(varied[0])
-    with refused("str", "distributed.Client", field="client"):
-        store.scores(varied[1], client="tcp://scheduler:8786")
-    with refused(field="golden"):
-        store.scores(rule=by_last_digit)
-    with refused("metrics=", field="golden"):
-        store.scores(*["mrr"])
+    for how, named, field in (
+        ({"golden": varied[1], "client": "tcp://scheduler:8786"}, "str", "client"),
+        ({"rule": by_last_digit}, "rule without", "golden"),
+        ({"golden": "mrr"}, "metrics=", "golden"),
+    ):
+        with refused(named, field=field):
+            store.scores(**how)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_small_runs_are_scored_together_as_long_as_there_is_room(varied, store, monkeypatch):
+    seen = []
+    rule = lambda hits, targets: (  # noqa: E731
+        seen.append("".join(sorted(set(hits["run_id"])))) or rs.match.by_doc(hits, targets)
+    )
+    store.save(varied[0])
+    for room in (89, 88, 77):  # each run weighs its hits and the 9 queries: 41, 37 and 11
+        monkeypatch.setattr(tables, "PART_HITS", 4 * room)
+        store.scores(varied[1], rule=rule, match="doc")
+    assert seen == ["abc", "ab", "c", "a", "bc"]
 
 
 def pieces_of(results, n):
