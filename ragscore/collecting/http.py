@@ -296,8 +296,7 @@ def http_system(mapping: EndpointMapping, name: str | None = None) -> System:
         sent: dict[str, Any] = {"url": url, "json": body}
         if mapping.method == "GET":
             sent = {"url": url.copy_merge_params(_parameters(body))}
-        sent |= {"method": mapping.method, "timeout": seconds}
-        response, content = in_time(lambda: _exchange(client, sent, mapping.max_bytes), seconds)
+        response, content = in_time(lambda: _exchange(client, mapping, sent, seconds), seconds)
         values = _content(response, content, redactor)
         return reply_of(mapping, values, request.get("with_answer") is not False)
 
@@ -314,20 +313,20 @@ def http_system(mapping: EndpointMapping, name: str | None = None) -> System:
 
 
 def _exchange(
-    client: "httpx.Client", sent: dict[str, Any], limit: int | None
+    client: "httpx.Client", mapping: EndpointMapping, sent: dict[str, Any], seconds: Any
 ) -> tuple["httpx.Response", bytes]:
     """Return a response and its unpacked content."""
     import httpx
 
-    content = bytearray()
+    content, limit = bytearray(), mapping.max_bytes
     try:
-        with client.stream(**sent) as response:
+        with client.stream(mapping.method, **sent, timeout=seconds) as response:
             for part in response.iter_bytes(65_536):
                 content += part
                 if limit is not None and len(content) > limit:
                     raise AskError(f"the reply has more than {limit:,} bytes")
     except httpx.TimeoutException as error:  # whichever of two clocks is first
-        raise timed_out(sent["timeout"]) from error
+        raise timed_out(seconds) from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise AskError(f"{type(error).__name__}: {error}", again=True) from error
     return response, bytes(content)

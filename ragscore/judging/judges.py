@@ -258,8 +258,8 @@ def _of_questions(judge: "Judge", case: Case, ask: Ask, embed: Any) -> list[Verd
     """Generate questions from the answer and compare them with the user's question."""
     rows = ask(judge.prompt, _shown(judge, case) | {"n": N_QUESTIONS}, [""] * N_QUESTIONS)
     texts = [case.question, *(row["item_text"] for row in rows)]
-    vectors = np.asarray(embed(texts), dtype="float64")
-    values = cosine_matrix(vectors[:1], vectors[1:])[0].tolist()
+    question, others = np.split(np.asarray(embed(texts), dtype="float64"), [1])
+    values = cosine_matrix(question, others)[0].tolist()
     if len(values) != len(rows) or not np.isfinite(values).all():
         raise JudgeFailed(f"the embeddings are not {len(texts)} vectors that can be compared")
     return [row | {"value": value} for row, value in zip(rows, values, strict=True)]

@@ -357,7 +357,7 @@ def _run_all(
 def _with_judgments(results: Results, judgments: list[Judgment], endpoint: Endpoint) -> Results:
     """Replace the judgments of the same runs and criteria by the new ones."""
     new = from_records([row for one in judgments for row in _rows(one, endpoint)], "judgments")
-    old = results.judgments if results.judgments is not None else new.iloc[:0]
+    old = results.judgments if results.judgments is not None else new  # all of them replaced
     replaced = {(one.case.run_id, one.judge.criterion) for one in judgments if one.verdicts}
     groups = zip(old["run_id"].astype("str"), old["criterion"], strict=True)
     parts = [part for part in (old[[one not in replaced for one in groups]], new) if len(part)]

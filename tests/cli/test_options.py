@@ -39,6 +39,8 @@ FILES = {
     "hits.csv": "topicnr,docno,sys\nq1,d1,dense\nq2,d9,dense\nq1,d9,hybrid\n",
     "silent.csv": "query_id,docno,answer\nq1,d1,I don't know.\nq2,d2,Yes\n",
     "gold.csv": "topicnr,answers\nq1,d1\nq2,d2\n",
+    "one.yaml": "- {id: q1, query: who?, answerable: false, expected_doc_ids: [d1]}\n",
+    "odd.yaml": "- {id: q1, query: who?, expected_doc_ids: d1}\n- {id: q2}\n",
     "prices.json": '{"words": [1, 1]}',
 }
 
@@ -96,6 +98,13 @@ LINES = [
     ("check golden.yaml runs/dense --json", 0, '"metric": "hit@k", "supported": true'),
     ("validate golden.yaml", 0, ""),
     ("validate golden.yaml --catalogue catalogue.parquet", 0, ""),
+    (
+        "validate one.yaml",
+        1,
+        "one.yaml:1: error: q1: expected_doc_ids: d1; no expected ids or supports: the query should"
+        " be refused [unanswerable expects nothing]\n1 problem in 1 query\n",
+    ),
+    ("validate odd.yaml", 1, ": found nothing (null); text\n3 problems in 2 queries\n"),
     ("score golden.yaml runs/dense --metric P_10", 0, "precision@10"),
     (
         "score golden.yaml runs/dense --metric mrr@10 --by difficulty --by lang",
@@ -121,7 +130,7 @@ LINES = [
         0,
         "hybrid    mrr 0.833",
     ),
-    (f"score gold.csv hits.csv {ROLES} --run dense --metric hit@1", 0, "dense  hit@1 0.500"),
+    (f"score gold.csv hits.csv {ROLES} --run hybrid --metric hit@1", 0, "hybrid  hit@1 0.000"),
     # dx counts once: d2 comes second instead of fourth
     ("score golden.yaml runs/dense --metric mrr --collapse doc", 0, "0.500"),
     (
@@ -261,7 +270,7 @@ def test_an_option_does_what_it_says(
     found = main(words)
     printed = capsys.readouterr()
     assert found == status, printed.err
-    assert text in printed.out
+    assert text in printed.out + printed.err
 
 
 def test_every_option_is_used_above():
@@ -337,6 +346,7 @@ LATE_SLIPS = [
         ("report runs/dense --golden golden.yaml --history nowhere", ["--history", "nowhere"]),
         (f"{KEBAB} --metric hit@1 --by tag", ["--profile:", "--metric, --by"]),
         (f"{KEBAB} --missing zero", ["--profile:", "--missing"]),
+        (f"report {PAIR} --missing zero", ["--missing", "zero", "usage:"]),
         (f"compare {PAIR} --profile kebab --match auto", ["--profile:", "--match"]),
         ("compare runs/dense runs/hybrid --golden none --profile kebab", ["--golden none"]),
         (f"compare {PAIR} --missing hit", ["missing:", "'hit'", "exclude, zero"]),

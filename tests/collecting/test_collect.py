@@ -196,7 +196,7 @@ def test_a_chatbot_s_reply_is_kept_whole(out):
             "rank": 1, "chunk_id": "c1", "path": "notes/a.md", "heading": "# A > ## B",
             "score": 0.75, "score_vector": 0.5, "text": "some text",
         },
-        "citations": {"path": "notes/a.md", "x_vault": "personal"},
+        "citations": {"path": "notes/a.md", "heading": "# A > ## B", "x_vault": "personal"},
         "responses": {
             "answer": "answer to first?", "latency_folder_selection_ms": 3,
             "latency_retrieval_ms": 20, "latency_generation_ms": 100, "latency_total_ms": 123,
@@ -362,7 +362,7 @@ def test_a_server_that_says_when_is_asked_then(given):
     busy = Reply({}, status=429, headers={"Retry-After": given})
     with Server(in_turn([busy], chatbot)) as server:
         record, waits = asked(server.url)
-    assert record["error"] is None and waits == [float(given)]
+    assert (record["error"], record["attempts"], waits) == (None, 2, [float(given)])
 
 
 @pytest.mark.parametrize("given", ["61", "inf"])

@@ -183,7 +183,7 @@ def begun(folder, **options):
     """A run that was stopped after two answers."""
     left = iter([True, True])
 
-    def system(query, k=None, folder_mode=None):
+    def system(query, k=None, mode=None, folder_mode=None):
         if not next(left, False):
             raise KeyboardInterrupt
         return found(query)
@@ -209,6 +209,10 @@ def begun_with_3(tmp_path_factory):
         ({"k": 3, "limit": 4}, ["queries"]),
         ({"k": 3, "run_id": "mine"}, ["run_id", "mine"]),
         ({"k": 3, "golden": rs.load_golden(OTHER)}, ["golden_hash"]),
+        (
+            {"k": 5, "limit": 4, "run_id": "r", "suite": "s", "repeat": 2, "mode": "m"},
+            ["run_id", "suite", "repeat", "config.k", "queries", "and 1 more"],
+        ),
     ],
 )
 def test_going_on_with_other_settings_is_one_clear_error(begun_with_3, options, named):

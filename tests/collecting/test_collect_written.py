@@ -24,7 +24,7 @@ from ragscore.collecting import journal
 from ragscore.collecting.replies import json_scalar
 from ragscore.collecting.reproducible import same_run
 from ragscore.io.values import plain
-from tests.messages import refused
+from tests.messages import refused, says
 
 NAMES = [
     "hits", "hits_top_k", "answer", "citations", "error", "mode", "latency", "latency_llm_ms",
@@ -198,17 +198,16 @@ def test_a_description_stands_in_the_file_and_the_frame_without_its_key(tmp_path
 
 
 @pytest.mark.parametrize(("again", "kept"), [(None, "first"), ("second", "second")])
-def test_a_resumed_run_keeps_its_description_unless_another_is_given(tmp_path, again, kept):
-    replies = Mock(side_effect=[[], KeyboardInterrupt, [], []])
+def test_a_resumed_run_keeps_its_description_unless_another_is_given(tmp_path, again, kept, capsys):
+    replies = Mock(side_effect=[ValueError, KeyboardInterrupt, [], []])
 
     def collect(note):
-        return rs.collect(
-            lambda query: replies(), GOLDEN, tmp_path, limit=3, note=note, progress=False
-        )
+        return rs.collect(lambda query: replies(), GOLDEN, tmp_path, limit=3, note=note)
 
     with pytest.raises(KeyboardInterrupt):
         collect("first")
     assert collect(again).runs["note"].tolist() == [kept]
+    says(capsys.readouterr().err.splitlines()[-1], "3/3", "failed=1")
 
 
 # Two two_runs are the same but for their timing, or it is said in what they differ

@@ -1,5 +1,6 @@
 """Relevance by a judge: hits that nobody labelled are graded, and the grades stand apart."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -70,12 +71,26 @@ def test_graded_labels_and_grades_stand_on_one_scale_and_others_are_made_binary(
         for one in (judged.graded(), judged.graded(relevant_from=1))
     ]
     assert of_d3 == [0, 1]
-    graded = golden.targets.assign(grade=3, gain=4.0)  # a judge's 3 earns what people's 3 earns
+    # a judge's 1 earns what people's 1 earns
+    graded = golden.targets.assign(grade=[1, 2], gain=[2.0, 4.0])
     of_grades = rs.judging.Judged(judged.results, golden=rs.Golden(golden.queries, targets=graded))
     earned = of_grades.graded().targets.sort_values("grade")[["grade", "gain"]].fillna(-1)
-    assert earned.to_numpy().tolist() == [[0, -1], [1, -1], [3, 4], [3, 4], [3, 4]]
+    assert earned.to_numpy().tolist() == [[0, -1], [1, 2], [1, 2], [2, 4], [3, -1]]
     with refused(field="relevant_from"):
         judged.graded(relevant_from=0)
+
+
+def test_grades_are_of_the_labels_level_and_a_relevant_hit_answers_its_query(judged, asked):
+    golden, hits = asked[1], judged.results.hits
+    unknown = golden.queries.assign(answerable=pd.array([None, None], dtype="boolean"))
+    chunks = golden.targets.assign(level="chunk", chunk_id="c" + golden.targets["doc_id"])
+    named = replace(judged.results, hits=hits.assign(chunk_id="c" + hits["doc_id"]))
+    both = rs.judging.Judged(named, golden=rs.Golden(unknown, targets=chunks)).graded()
+    assert both.targets[["query_id", "level", "chunk_id", "grade"]].to_numpy().tolist() == [
+        ["q1", "chunk", "cd1", 1], ["q2", "chunk", "cd4", 1],
+        ["q1", "chunk", "cd2", 1], ["q1", "chunk", "cd3", 0], ["q2", "chunk", "cd1", 0],
+    ]  # fmt: skip
+    assert both.queries["answerable"].fillna(False).tolist() == [True, False]
 
 
 def test_where_everything_is_labelled_nothing_is_asked(server, asked):
@@ -91,7 +106,8 @@ def test_several_judges_and_repeats_give_the_median(server, asked):
     results, golden = asked
     judged = judge(server, results, golden, repeats=2)
     more = judged.judgments.assign(judge="other", value=0.0)
-    both = pd.concat([judged.judgments, more], ignore_index=True)
+    broken = more.assign(judge="broken", value=3.0, state="judge_failed")
+    both = pd.concat([judged.judgments, more, broken], ignore_index=True)
     results = rs.Results(results.runs, results.responses, results.hits, judgments=both)
     row = rs.judging.Judged(results, golden=golden).grades().set_index("doc_id").loc["d2"]
     assert (row["grade"], row["n"], row["judged_by"]) == (1, 4, "other, words")
