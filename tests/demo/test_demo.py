@@ -179,9 +179,14 @@ def test_the_search_finds_the_passage_of_every_answerable_query():
 
 def test_plain_refuses_where_chatty_tells_of_its_own():
     found = {row["id"]: (row["query"], search(row["query"])) for row in SEA}
-    refused = [key for key, asked in found.items() if plain(*asked) == "I don't know."]
-    assert {"sea-11", "sea-12"} < set(refused) and len(refused) == 4
-    assert all(chatty(*asked).endswith("by heart.") for asked in found.values())
+    answers = {key: plain(*asked) for key, asked in found.items()}
+    told = {"sea-04": "Sea ice floats because ice is lighter than water."}
+    told |= dict.fromkeys(["sea-05", "sea-11", "sea-12"], "I don't know.")
+    assert answers | told == answers and [*answers.values()].count("I don't know.") == 4
+    assert chatty(*found["sea-04"]) == (  # of the best passage, the next one, and none
+        f"{told['sea-04']} Sea water holds about 35 grams of salt in a litre."
+        " Sailors have always known such things by heart."
+    )
 
 
 # The systems asked by the collector find what the committed runs found
@@ -336,22 +341,12 @@ def test_the_differences_are_those_of_the_two_runs_alone(printed, same):
     says(printed, "4 runs", of_four._among)
 
 
-def test_every_query_that_is_lost_and_every_slice_is_named(printed, same):
-    cmp = same["cmp"]
-    lost = cmp.per_query.query("outcome == 'regression'")["query_id"]
-    assert len(lost) == 3 and all(f"\n{query_id} " in printed for query_id in lost)
-    says(printed, cmp.counts["win"], "earlier")
-    says(printed, cmp.counts["loss"], "later", len(lost))
-    slices = cmp.slices("difficulty", "hit@5").table
-    for name, delta in zip(slices["difficulty"], slices["delta"], strict=True):
-        assert line_of(printed, name)[1][0] == pytest.approx(delta, abs=0.0051)
-
-
-def test_the_page_is_there_and_no_line_is_longer_than_a_terminal(printed, out):
+def test_the_page_is_there_and_the_text_is_the_one_that_is_kept(printed, out):
     page = (out / "report.html").read_text(encoding="utf-8")
     assert all(name in page for name in ("dense", "hybrid_rerank", "pd-040"))
-    lines = printed.replace(str(out), "ragscore-demo").splitlines()
-    assert max(map(len, lines)) <= 80
+    shown = printed.replace(str(out), "ragscore-demo")
+    assert shown == (Path(__file__).parent / "printed.txt").read_text(encoding="utf-8")
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_without_a_clone_one_line_says_where_the_data_is(tmp_path, monkeypatch, capsys):

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -120,13 +121,14 @@ def test_a_metric_that_can_not_be_passed_is_refused():
 
 @pytest.fixture
 def two_runs():
-    """Run a returns d1 twice, d9 and a hit without a document; run b returns nothing."""
+    """Run a returns d1 twice, d9 and a hit without a document; run b d1 once, and nothing."""
     hits = [
         {"run_id": "a", "query_id": "q1", "rank": 1, "doc_id": "d1", "chunk_id": "c1"},
         {"run_id": "a", "query_id": "q1", "rank": 2, "doc_id": "d1", "chunk_id": "c2"},
         {"run_id": "a", "query_id": "q2", "rank": 1, "doc_id": "d1", "chunk_id": "c1"},
         {"run_id": "a", "query_id": "q2", "rank": 2, "doc_id": "d9", "chunk_id": None},
         {"run_id": "a", "query_id": "q2", "rank": 3, "doc_id": None, "chunk_id": "c3"},
+        {"run_id": "b", "query_id": "q1", "rank": 1, "doc_id": "d1", "chunk_id": "c1"},
     ]
     responses = [
         {"run_id": run, "query_id": query, "query": "?", "error": None}
@@ -153,8 +155,8 @@ def test_ids_are_counted_by_run_and_level(two_runs):
         [
             ("a", "chunk", 5, 4, 3, 1, 0, 0),
             ("a", "doc", 5, 4, 2, 2, 1, 2),
-            ("b", "chunk", 0, 0, 0, 1, 0, 0),
-            ("b", "doc", 0, 0, 0, 2, 0, 0),
+            ("b", "chunk", 1, 1, 1, 1, 0, 0),
+            ("b", "doc", 1, 1, 1, 2, 1, 1),
         ],
         columns=[
             "run_id", "level", "n_hits", "n_with_id", "n_ids", "n_expected_ids", "n_joined_ids",
@@ -165,11 +167,25 @@ def test_ids_are_counted_by_run_and_level(two_runs):
 
 
 def test_coverage_shows_queries_and_ids_side_by_side(two_runs):
-    text = repr(coverage(*two_runs))
-    shown = {" ".join(line.split()[:-2]): line.split()[-2:] for line in text.splitlines()}
-    assert shown["n_empty"] == ["0", "2"] and shown["n_missing"] == ["0", "0"]
-    says(text, "(chunk)", "4 of 5", "0 of 0")
-    says(text, "(doc)", "1 of 2", "0 of 2")
+    assert (
+        repr(coverage(*two_runs))
+        == """\
+Coverage of 2 golden queries by 2 runs
+
+                                    a       b
+n_golden                            2       2
+n_rows                              2       2
+n_missing                           0       0
+n_failed                            0       0
+n_empty                             0       1
+k                                   —       —
+hits with an id (chunk)        4 of 5  1 of 1
+expected ids returned (chunk)  0 of 1  0 of 1
+hits with an id (doc)          4 of 5  1 of 1
+expected ids returned (doc)    1 of 2  1 of 2
+
+Frames: .runs, .ids, .issues"""
+    )
 
 
 def test_a_golden_set_that_expects_no_ids_has_none_to_count(two_runs):
@@ -223,10 +239,17 @@ def test_a_pair_says_whether_it_is_meant_and_whether_it_agrees():
         {"id": "q1", "query": "a b c d e", "expected_doc_ids": ["d1"], "group": "g"},
         {"id": "q2", "query": "a b c d f", "expected_doc_ids": ["d2"]},
     ])  # fmt: skip
-    found = golden.duplicates(0.8)[["query_id", "other", "same_group", "same_targets"]]
-    assert sorted(found.to_numpy().tolist()) == [
-        ["q0", "q1", True, True], ["q0", "q2", False, False],
+    columns = [
+        "query_id", "other", "similarity", "same_group", "same_targets", "same_order", "query",
+        "other_query",
     ]  # fmt: skip
+    pairs = [
+        ("q0", "q1", 0.8, True, True, True, "a b c d", "a b c d e"),
+        ("q0", "q2", 0.8, False, False, True, "a b c d", "a b c d f"),
+    ]
+    expected = pd.DataFrame(pairs, columns=columns)
+    texts = dict.fromkeys(["query_id", "other", "query", "other_query"], "str")
+    pd.testing.assert_frame_equal(golden.duplicates(0.8), expected.astype(texts))
 
 
 @pytest.mark.parametrize(
@@ -316,6 +339,8 @@ def test_a_supported_metric_has_values_and_an_unsupported_one_has_none(loaded):
         record("q5", [], answer=answer("x")),
     ]
     results, golden = loaded(rows, {"a": records})
+    points = {"criterion": "judge_groundedness", "item": "", "value": 4.0}
+    results = replace(results, judgments=results.responses[["run_id", "query_id"]].assign(**points))
     table = told(golden, results)
     labels = {name: name.replace("@k", "@5").replace("@r", "@0.5") for name in table.index}
     with pytest.warns(UserWarning):

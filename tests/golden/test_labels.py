@@ -179,9 +179,12 @@ WRITTEN = {
              {"q2": {"answerable": False}, "q4": {"answerable": True}}),
             ({(3, "answerable"): NONE, (4, "answerable"): NONE}, {}),
         ]),
-    "another name of it goes": ([ASKED[0] | {"should_refuse": True}], "anchor", [
-        ({(0, "answerable"): True}, {"q1": {"answerable": True}}),
-    ]),
+    "another name of it goes, and an empty list": (
+        [one | {name: value} for one, name, value in
+         zip(ASKED, ("should_refuse", "expected_doc_ids"), (True, []), strict=True)], "anchor", [
+            ({(0, "answerable"): True, (3, "answerable"): True},
+             {"q1": {"answerable": True}, "q2": {"answerable": True}}),
+        ]),
     "words are edited": (ASKED, "anchor", [
         ({(0, "grade"): 1, (0, "snippet"): " USE merge. "},
          {"q1": {"gold_supports": [PLACE | {"snippets": ["USE merge."]}]}}),
@@ -325,8 +328,11 @@ def test_a_chatbots_cases_are_labelled_in_their_own_words(tmp_path, label):
 
 
 def test_files_and_frames_of_another_kind_are_refused(label, golden_file, runs, tmp_path):
+    sheet = rs.label_sheet(runs, golden_file)
     with refused("was", field="sheet"):
-        rs.add_labels(golden_file, rs.label_sheet(runs, golden_file).drop(columns="was"))
+        rs.add_labels(golden_file, sheet.drop(columns="was"))
+    with refused("anchor", "doc", field="sheet.level"):
+        rs.add_labels(golden_file, sheet.assign(level=["anchor", "doc", *sheet["level"][2:]]))
     (tmp_path / "gold.csv").write_text("query_id,query,doc_id\nq1,how?,d1\n")
     with refused("golden.save", file="gold.csv"):
         rs.add_labels(tmp_path / "gold.csv", rs.label_sheet(runs, tmp_path / "gold.csv"))

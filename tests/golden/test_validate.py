@@ -265,6 +265,7 @@ WITHOUT_PROBLEM = {
         PLAIN | {"id": "q5", "vaults": ["home"], "folders": ["notes"],
                  "gold_supports": [{"path": "home/notes/a.md"}]},
     ],
+    "a reference answer and nothing else": [PLAIN | {"reference_answer": "x"}],
     "documents without folders": [PLAIN | B | {"folders": ["notes"]}],
 }  # fmt: skip
 
