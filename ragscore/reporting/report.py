@@ -305,7 +305,7 @@ def report_runs(
     described, is_same = runs.copy(), runs.iloc[:, 1:].nunique(axis="columns").eq(1)
     described.loc[is_same, runs.columns[2:]] = "same"
     page.put("The runs", Table(described), runs)
-    name = f"{plural(len(ev.run_ids), 'run')} on {len(ev.golden.queries)} golden queries"
+    name = f"{plural(len(ev.run_ids), 'run')} on {plural(len(ev.golden.queries), 'golden query')}"
     return page.report(title or name, explore, "cmp" if compared else "ev", path)
 
 

@@ -254,7 +254,7 @@ class Lists:
     def citations(self) -> Records:
         """Return what each answer cites: ids of the passage, and how to call it."""
         rows = self.results.citations.sort_values("position", kind="stable")
-        cited = rows.reindex(columns=[*IDS[:3], "marker"])
+        cited = rows.reindex(columns=[*IDS, "marker"])
         cited["label"] = first_known(rows, ("chunk_id", "path", "doc_id", "marker"))
         if {"start", "end", "span_unit"} <= set(rows):
             # spans are half-open; people count lines and pages up to the last

@@ -276,7 +276,7 @@ def _left_out(
 ) -> Iterator[str]:
     golden, items = runs.golden.queries, made["items"]
     if n := len(golden) - int(is_among(queries["query_id"], golden["query_id"]).sum()):
-        yield f"{n:,} golden queries that no run was asked are left out."
+        yield f"Left out: {plural(n, 'golden query')} that no run was asked."
     if items and not any("text" in one for one in items):
         yield (
             f"The hits kept no text. {code}.explore(texts=frame) shows it,"

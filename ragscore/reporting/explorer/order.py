@@ -136,7 +136,7 @@ def _against(
     key = np.full(len(rows), np.nan)
     key[known] = reading_priority(rows[known].reset_index(), answered, loss[known])
     is_changed = ~outcome.isin(SAME) | (sizes.max(axis=1) > 0)
-    is_changed |= (rows["n_gained"] > 0) | (rows["n_lost"] > 0)
+    is_changed |= (rows[["n_gained", "n_lost"]] > 0).any(axis=1)
     ranks = [rows[f"rank_{one}"].astype("str").fillna("miss") for one in ("baseline", "candidate")]
     has_moved = ranks[0].ne(ranks[1]) & ~outcome.str.startswith("only_")
     shown = [
