@@ -180,9 +180,10 @@ def sliced(
         found = f"found a summary by {' × '.join(between)}" if between else "found no slices"
         raise DataError(found, field="table", allowed=f"ev.summary(metric, by={names or '...'})")
     check_columns(table, MEANS, "table", "ev.summary(metric, by=...)")
-    known = table.loc[table["n"].gt(0), "metric"].unique().tolist()
+    rows = table[table["n"].gt(0).to_numpy()]
+    known = rows["metric"].unique().tolist()
     chosen = chosen_of(metric, known, "metric", f"found {len(known)} metrics with a value")
-    rows = table[table["metric"].eq(chosen).to_numpy() & table["n"].gt(0).to_numpy()]
+    rows = rows[rows["metric"].eq(chosen).to_numpy()]
     rows = rows.assign(slice=slice_texts(rows, names))
     n = rows.groupby("slice", sort=False)["n"]
     kept, cut = largest(n.max(), limit, order)
@@ -337,10 +338,11 @@ def slice_deltas(
         Not that object; no such metric, or no query has a value of it in both runs.
     """
     check_type(found, SliceComparison, "found", "what cmp.slices returns")
-    known = found.table.loc[found.table["n"].gt(0).to_numpy(), "metric"].unique().tolist()
-    first = metric or (known[0] if known else None)
+    rows = found.table[found.table["n"].gt(0).to_numpy()]
+    known = rows["metric"].unique().tolist()
+    first = metric or next(iter(known), None)
     chosen = chosen_of(first, known, "metric", "no slice has a value in both runs")
-    rows = found.table[(found.table["metric"].eq(chosen) & found.table["n"].gt(0)).to_numpy()]
+    rows = rows[rows["metric"].eq(chosen).to_numpy()]
     rows = rows.assign(slice=slice_texts(rows, found.by)).set_index("slice")
     names, cut = largest(rows["n"], limit, order)
     rows = rows.loc[names]

@@ -34,7 +34,7 @@ from ragscore.plot.style import (
     runs_text,
 )
 from ragscore.scoring.metrics import TABLE, MetricTable
-from ragscore.scoring.summary import Slicing
+from ragscore.scoring.summary import Slicing, metric_columns
 
 FEW = 10  # queries below which a slice says little
 BINS, EDGES = ("1", "2–3", "4–5", "6–10", "11+", "miss"), (0, 1, 3, 5, 10, np.inf)
@@ -216,7 +216,7 @@ def scatter(
         No such run or metric, or no query has a value in both.
     """
     check_columns(scores, {"run_id", "state"}, "scores", "ev.scores")
-    check_known(metric, scores.columns[3:], "metric", "column", "the scores have")
+    check_known(metric, metric_columns(scores), "metric", "column", "the scores have")
     runs = pd.DataFrame({"run_id": scores["run_id"].astype("str").unique()})
     names = run_names(runs, [baseline, candidate])
     own = scores[scores["state"].ne("extra").to_numpy()]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from ragscore.analysis.trend import COLUMNS, Trend, as_drawn
 from ragscore.frames.data import DataError
@@ -56,9 +56,9 @@ def _lines(
         if len(styles) <= MAX_BANDS and not style.is_muted:
             ax.fill_between(at, low, high, color=style.colour, alpha=0.12, linewidth=0)
     if pd.api.types.is_integer_dtype(x):
-        ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
-        if x.nunique() < 6 and x.max() <= 10:
-            ax.set_xticks(sorted(x.unique()))
+        ax.xaxis.set_major_locator(
+            FixedLocator(sorted(x.unique())) if x.max() <= 10 else MaxNLocator("auto", integer=True)
+        )
     ax.set(**options)
     title = f"{title}, {runs_text([*styles])}"
     return finish(ax, title, "y", legend and len(styles) > 1)

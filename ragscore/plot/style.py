@@ -149,7 +149,7 @@ def run_styles(
 ) -> dict[str, RunStyle]:
     """Return run id -> style, by its place among all runs; those not highlighted are grey.
 
-    Categories of `run_id` keep their order; other columns the order of appearance.
+    Categories of `run_id` keep their order; without them, known runs come first.
 
     Raises
     ------
@@ -161,11 +161,11 @@ def run_styles(
     own = (
         [*map(str, column.cat.categories)]
         if isinstance(column.dtype, pd.CategoricalDtype)
-        else present
+        else sorted(present, key=[*_known.get(), *present].index)
     )
-    places = {run: at for at, run in enumerate(dict.fromkeys([*_known.get(), *own]))}
     # runs are ordered by date; when they were first saved decides their looks alone
-    shown = sorted(present, key=places.__getitem__ if own is present else own.index)
+    places = {run: at for at, run in enumerate(dict.fromkeys([*_known.get(), *own]))}
+    shown = sorted(present, key=own.index)
     bright = shown if highlight is None else names_of(highlight, "highlight", "run ids")
     check_known(bright, shown, "highlight", "run")
     labels = run_labels(shown)

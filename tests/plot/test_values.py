@@ -3,7 +3,6 @@
 import inspect
 import itertools
 import os
-import re
 import subprocess
 import sys
 
@@ -13,6 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.collections import LineCollection
+from matplotlib.colors import to_hex
+from matplotlib.ticker import FixedLocator
 from worlds import world
 
 import ragscore as rs
@@ -57,33 +58,63 @@ def cells(ax):
     return np.array(texts).reshape(-1, int(width)).tolist()
 
 
-def names_beside(ax):
-    return [text.get_text() for text in ax.get_yticklabels()]
+def words(ax):
+    """Return the title, the labels across and up, the legend, the names of rows and columns."""
+    legend = ax.get_legend()
+    texts = [ax.title, ax.xaxis.label, ax.yaxis.label, *(legend.get_texts() if legend else [])]
+    for axis in (ax.yaxis, ax.xaxis):
+        if isinstance(axis.get_major_locator(), FixedLocator):
+            texts += axis.get_ticklabels()
+    return [" ".join(text.get_text().split()) for text in texts]
+
+
+RUNS = ["run_00000000", "run_00000001"]
+OF_MEANS = "mean with 95 % interval"
 
 
 def test_a_summary_draws_means_with_the_intervals_of_the_means(ev):
-    table = ev.summary(["hit@5", "mrr@10"])
-    ax = ev.plot(["hit@5", "mrr@10"])
-    assert bars(ax) == {run: rows_of(table, run) for run in ev.run_ids}
-    assert names_beside(ax) == ["hit@5 (40)", "mrr@10 (40)"] and ax.get_xlim() == (0, 1)
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ev.run_ids
-    board = bars(ev.leaderboard(["hit@5", "mrr@10"]).plot())
-    assert board == {run: rows_of(table, run) for run in ev.run_ids}
+    table, ax = ev.summary(["hit@5", "mrr@10"]), ev.plot(["hit@5", "mrr@10"])
+    for one in (ax, ev.leaderboard(["hit@5", "mrr@10"]).plot()):
+        assert bars(one) == {run: rows_of(table, run) for run in RUNS} and one.get_xlim() == (0, 1)
+    assert words(ax) == [
+        "2 metrics of 2 runs", f"{OF_MEANS} (queries in brackets)", "", *RUNS,
+        "hit@5 (40)", "mrr@10 (40)",
+    ]  # fmt: skip
+    # the primary ones; without any the first of 0 to 1, or else the first
+    assert [name.split()[0] for name in words(ev.plot())[5:]] == [*ev.primary]
+    times = ev.summary("latency_ms")
+    for own, title in (
+        (ev.summary(), "12 metrics of 2 runs"),
+        (pd.concat([times, times.assign(metric="cost_usd")]), "latency_ms of 2 runs"),
+    ):
+        assert words(rs.plot.summary(own))[0] == title
 
 
 def test_slices_are_drawn_of_a_summary_and_of_scores_alike_and_so_are_their_differences(ev):
     table, levels = ev.summary("mrr@10", by="difficulty"), ["easy", "medium", "hard"]
     drawn = rs.plot.slices(table)
-    assert names_beside(drawn) == ["easy (16)", "medium (16)", "hard (8)"]
+    assert words(drawn) == [
+        "mrr@10 by difficulty of 2 runs", f"mrr@10, {OF_MEANS}", "difficulty (queries)", *RUNS,
+        "easy (16)", "medium (16)", "hard (8)",
+    ]  # fmt: skip
     ordered = table.set_index("difficulty").loc[levels]
-    assert bars(drawn) == {run: rows_of(ordered, run) for run in ev.run_ids}
+    assert bars(drawn) == {run: rows_of(ordered, run) for run in RUNS}
     assert bars(ev.plot.slices("mrr@10", "difficulty")) == bars(drawn)
-    few = rs.plot.slices(table, limit=2, order=["medium"])
-    assert names_beside(few) == ["medium (16)", "easy (16)"]
-    assert "2 largest of 3" in re.sub(r"\s", " ", few.get_ylabel())
-    found = world(2).cmp.slices("difficulty", ["mrr@10"])
-    deltas_of = found.table.assign(mean=found.table["delta"]).set_index("difficulty").loc[levels]
-    assert [row for own in bars(found.plot()).values() for row in own] == rows_of(deltas_of)
+    assert words(rs.plot.slices(table, limit=2, order=["medium"]))[2:] == [
+        "difficulty (queries), the 2 largest of 3", *RUNS, "medium (16)", "easy (16)",
+    ]  # fmt: skip
+    found = world(2).cmp.slices("difficulty", ["mrr@10", "latency_ms"])
+    own = found.table[found.table["metric"].eq("mrr@10")].set_index("difficulty").loc[levels]
+    assert [*bars(found.plot()).values()] == [rows_of(own.assign(mean=own["delta"]))]
+    told = "{}: run_00000001 − run_00000000", "{}, difference with paired 95 % interval; {}"
+    assert [words(one) for one in (found.plot(), found.plot("latency_ms"))] == [
+        [*(one.format(*texts) for one in told), "difficulty (queries)",
+         "easy (16)", "medium (16)", last]
+        for *texts, last in (
+            ("mrr@10", "*: fewer than 10 queries", "hard* (8)"),
+            ("latency_ms", "lower is better", "hard (16)"),
+        )
+    ]  # fmt: skip
 
 
 def test_a_heat_map_has_the_means_and_stars_where_queries_are_few(ev):
@@ -94,42 +125,78 @@ def test_a_heat_map_has_the_means_and_stars_where_queries_are_few(ev):
     assert np.allclose(ax.images[0].get_array(), wide)
     stars = np.array([[""], [""], ["*"]])
     assert cells(ax) == np.char.add(np.char.mod("%.2f", wide), stars).tolist()
-    gap = table.assign(mean=table["mean"].mask(table.index == table.index[0]))
-    assert cells(rs.plot.heatmap(gap))[0][0] == "—"
+    assert words(ax) == [
+        "Mean mrr@10 by difficulty", "*: fewer than 10 queries", "difficulty (queries)",
+        "easy (16)", "medium (16)", "hard (8)", *RUNS,
+    ]  # fmt: skip
+    gap = table.assign(mean=[np.nan, 0, 0.2, 0.4, 0.6, 1], run_id=["hybrid"] * 3 + ["bm25"] * 3)
+    ax = rs.plot.heatmap(gap)
+    assert cells(ax) == [["—", "0.40"], ["0.20", "1.00"], ["0.00*", "0.60*"]]
+    # names of six letters are slanted; numbers can be read on the colours below them
+    assert [one.get_rotation() for one in ax.get_xticklabels()] == [40, 40]
+    below = ax.images[0].to_rgba(ax.images[0].get_array()).reshape(-1, 4)
+    for text, ground in zip(ax.texts, below, strict=True):
+        light = [luminance(to_hex(one)) + 0.05 for one in (text.get_color(), ground)]
+        assert max(light) / min(light) > 3
     own = rs.plot.heatmap(ev.summary("latency_ms", by="difficulty"))
     assert own.images[0].norm.vmax > 1, "a scale without an end"
 
 
 def test_a_forest_draws_differences_and_marks_rows_by_their_word(ev):
-    cmp, words = world(2).cmp, {"hit@5": "better", "mrr@10": "worse"}
-    names = [*words, "false_refusal"]
-    told = cmp.deltas.assign(verdict=cmp.deltas["metric"].map(words).fillna(""))
-    ax = rs.plot.forest(told, names)
+    cmp, verdicts = world(2).cmp, {"hit@5": "better", "mrr@10": "worse"}
+    names = [*verdicts, "false_refusal"]
+    table = cmp.deltas.assign(
+        verdict=cmp.deltas["metric"].map(verdicts).fillna(""),
+        is_primary=cmp.deltas["metric"].isin(["ndcg@10", "passed"]),
+    )
+    ax = rs.plot.forest(table, names)
     drawn = cmp.deltas.set_index("metric").loc[names]
     found = bars(ax)
     rows = [*found["better"], *found["worse"], *found["_"]]
     assert rows == rows_of(drawn.assign(mean=drawn["delta"]))
     assert sorted(one.lines[0].get_marker() for one in ax.containers) == ["^", "o", "v"]
-    assert names_beside(ax) == ["hit@5 (40)", "mrr@10 (40)", "false_refusal ↓ (40)"]
-    plain = rs.plot.forest(cmp.deltas.drop(columns="verdict"), names)
+    told = "difference (95 % interval{}; queries in brackets{})"
+    joint = told.format("; primary metrics jointly", "; ↓: lower is better")
+    assert words(ax) == [
+        "candidate − baseline", joint, "", "better", "worse",
+        "hit@5 (40)", "mrr@10 (40)", "false_refusal ↓ (40)",
+    ]  # fmt: skip
+    plain = rs.plot.forest(table.drop(columns=["verdict", "is_primary"]), names[:2])
     assert [one.lines[0].get_marker() for one in plain.containers] == ["o"]
-    assert names_beside(cmp.plot())[0].startswith(ev.primary[0]), "what decides stands first"
+    assert words(plain)[1] == told.format("", "")
+    # what decides stands first; then the headline ones of 0 to 1
+    assert words(cmp.plot()) == [
+        "run_00000001 − run_00000000", joint, "",
+        "ndcg@10 (40)", "passed (48)", "answer_checks (40)", "answered_unanswerable ↓ (8)",
+        "false_refusal ↓ (40)", "hit@1 (40)", "hit@5 (40)", "recall@5 (40)", "recall@10 (40)",
+        "mrr@10 (40)", "refusal_correct (8)", "empty ↓ (48)",
+    ]  # fmt: skip
 
 
 def test_outcomes_are_the_counts():
     cmp = world(2).cmp
-    bars_of = [bar.get_width() for bar in cmp.plot.outcomes().patches]
-    assert bars_of == list(cmp.counts.values())
-    other = names_beside(rs.plot.outcomes({"tie": 4, "win": 1}))  # another harness's word
-    assert [name.strip() for name in other] == ["win ▲", "tie"]
+    ax = cmp.plot.outcomes()
+    assert [bar.get_width() for bar in ax.patches] == list(cmp.counts.values())
+    assert words(ax) == [
+        "run_00000001 against run_00000000", "queries (n = 48)", "",
+        "win ▲", "loss ▼", "regression ▼!", "draw =", "both miss ○", "no target –",
+    ]  # fmt: skip
+    other = rs.plot.outcomes({"tie": 4, "win": 1}, "a", "b")  # another harness's word
+    assert words(other) == ["b against a", "queries (n = 5)", "", "win ▲", "tie"]
 
 
 def test_ranks_count_queries_by_the_place_of_their_first_hit(pair):
     ax = rs.evaluate(*pair).compare("a", "b").plot.ranks()
-    found = {(y, x): text for y, row in enumerate(cells(ax)) for x, text in enumerate(row) if text}
+    depths = ax.images[0].get_array().tolist()
+    found = {(y, x): (text, depths[y][x]) for y, row in enumerate(cells(ax))
+             for x, text in enumerate(row) if text or depths[y][x]}  # fmt: skip
     # q1 falls from 1 to 2; q2 rises from 4, q3 from a miss, both to 1
-    assert found == {(0, 1): "1 ▼", (2, 0): "1 ▲", (5, 0): "1 ▲"}
-    assert "n = 3" in ax.get_title().replace("\xa0", " ")
+    assert found == {(0, 1): ("1 ▼", -1), (2, 0): ("1 ▲", 1), (5, 0): ("1 ▲", 1)}
+    bins = ["1", "2–3", "4–5", "6–10", "11+", "miss"]
+    title = "Rank of the first hit in two runs (n = {} queries)"
+    assert words(ax) == [title.format(3), "b", "a", *bins, *bins]
+    # eight of 48 queries have no target
+    assert words(world(2).cmp.plot.ranks())[:3] == [title.format(40), *RUNS[::-1]]
 
 
 def test_a_scatter_has_every_query_once(pair):
@@ -137,9 +204,7 @@ def test_a_scatter_has_every_query_once(pair):
     # a finds q1 first, q2 fourth, q3 never; b finds them second, first, first
     drawn = [sorted(part.get_offsets().tolist()) for part in ax.collections[::2]]
     assert drawn == [[[0, 1], [0.25, 1]], [], [[1, 0.5]]]
-    assert [part.get_label() for part in ax.collections[1::2]] == [
-        "better (2)", "same (0)", "worse (1)",
-    ]  # fmt: skip
+    assert words(ax) == ["mrr@10 of 3 queries", "a", "b", "better (2)", "same (0)", "worse (1)"]
 
 
 @pytest.mark.parametrize(("times", "front"), [([10.0, 20.0], ["a", "b"]), ([20.0, 10.0], ["b"])])
@@ -152,8 +217,10 @@ def test_a_trade_off_has_medians_of_times_and_the_runs_that_no_other_beats(pair,
     assert places == {"a": pytest.approx([times[0], 1 / 3]), "b": pytest.approx([times[1], 2 / 3])}
     (line,) = [line for line in ax.lines if line.get_label() == "Pareto front"]
     assert line.get_xdata().tolist() == sorted(places[run][0] for run in front)
-    legend = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert sorted(legend) == ["Pareto front", "a", "b"]
+    assert words(ax) == [
+        "hit@1 and latency_ms of 2 runs", "latency_ms, median with 95 % interval (lower is better)",
+        f"hit@1, {OF_MEANS} (n = 3)", "Pareto front", "a", "b",
+    ]  # fmt: skip
 
 
 def lines_of(ax):
@@ -161,22 +228,35 @@ def lines_of(ax):
 
 
 def test_a_metric_is_drawn_at_each_of_its_cut_offs(ev):
-    ks = (1, 3, 5, 10)
-    table = ev.summary([f"hit@{k}" for k in ks])
+    table, ax = ev.summary(["hit@1", "hit@3", "hit@5", "hit@10"]), ev.plot.metric_at_k("hit")
     means = table.pivot(index="run_id", columns="metric", values="mean")
-    assert lines_of(ev.plot.metric_at_k("hit")) == {
-        run: [[k, pytest.approx(means.loc[run, f"hit@{k}"])] for k in ks] for run in ev.run_ids
+    assert lines_of(ax) == {
+        run: [[k, pytest.approx(means.loc[run, f"hit@{k}"])] for k in (1, 3, 5, 10)] for run in RUNS
     }
+    told = ["hit@k, {} runs", "k (n = 40 queries)", OF_MEANS]
+    assert words(ax) == [told[0].format(2), *told[1:], *RUNS, "1", "3", "5", "10"]
+    assert len(ax.collections) == 2, "intervals"
+    own = table[table["run_id"].eq(RUNS[0])].replace("hit@10", "hit@11")
+    for runs, n in (("abcd", 4), ("abcde", 0)):
+        many = rs.plot.metric_at_k(pd.concat([own.assign(run_id=run) for run in runs]), "hit")
+        assert len(many.collections) == n, "intervals of up to four"
+        assert words(many) == [told[0].format(len(runs)), *told[1:], *runs], "no tick per k to 11"
 
 
 def test_calls_and_turns_are_lines_of_their_frames():
     talks = world(2).talks
-    after = rs.extras.calls(talks).after.query("run_id == 'run_00000001'")
-    drawn = lines_of(rs.extras.calls(talks).plot())["run_00000001"]
-    assert drawn == [pytest.approx(row) for row in after[["call", "recall"]].to_numpy().tolist()]
-    found = rs.extras.conversations(talks, "hit@1")
-    turns = found.turns.query("run_id == 'run_00000000'")[["turn", "mean"]].to_numpy().tolist()
-    assert lines_of(found.plot())["run_00000000"] == [pytest.approx(row) for row in turns]
+    after, found = rs.extras.calls(talks).after, rs.extras.conversations(talks, "hit@1")
+    for frame, columns, ax, title, across, ticks in (
+        (after, ["call", "recall"], rs.extras.calls(talks).plot(), "recall after each call",
+         "calls so far (n = 24 queries)", "12"),
+        (found.turns, ["turn", "mean"], found.plot(), "hit@1 by turn",
+         "turn (n = 8 conversations)", "123"),
+    ):  # fmt: skip
+        assert lines_of(ax) == {
+            run: [pytest.approx(row) for row in own[columns].to_numpy().tolist()]
+            for run, own in frame.groupby("run_id")
+        }
+        assert words(ax) == [f"{title}, 2 runs", across, OF_MEANS, *RUNS, *ticks]
 
 
 CURVE = pd.DataFrame({
@@ -187,9 +267,13 @@ CURVE = pd.DataFrame({
 
 
 def test_risk_is_drawn_where_ten_answers_are_left():
-    assert lines_of(rs.plot.risk_coverage(CURVE)) == {"a": [[0.5, 0.2], [1, 0.4]]}
-    few = rs.plot.risk_coverage(CURVE.assign(n=8))
+    ax, few = rs.plot.risk_coverage(CURVE), rs.plot.risk_coverage(CURVE.assign(n=8))
+    assert lines_of(ax) == {"a": [[0.5, 0.2], [1, 0.4]]}
     assert lines_of(few) == {"a": [[0.25, 0], [0.5, 0.2], [1, 0.4]]}, "else none would be left"
+    assert words(ax) == [
+        "Risk over coverage, a", "coverage: share of queries answered (n = 20)",
+        "risk: share of answers that are wrong, with 95 % interval",
+    ]  # fmt: skip
 
 
 def test_refusals_are_shares_with_their_intervals(ev):
@@ -198,18 +282,24 @@ def test_refusals_are_shares_with_their_intervals(ev):
     for run, drawn in bars(ax).items():
         own = table[table["run_id"].eq(run)].set_index("decision").loc[order]
         assert drawn == rows_of(own.assign(mean=own["share"]))
+    assert words(ax) == [
+        "Answers and refusals of 2 runs", "share of the queries in brackets, with 95 % interval",
+        "", *RUNS, "answered (40)", "over-refusal (40)", "right refusal (8)",
+        "unsupported answer (8)",
+    ]  # fmt: skip
 
 
 def test_failures_are_the_transitions_with_signs(ev):
-    found, (a, b) = ev.failures(), ev.run_ids
-    numbers = [[int((text or "0").split()[0]) for text in row] for row in cells(found.plot(a, b))]
-    assert numbers == found.transitions(a, b).to_numpy().tolist()
-    assert cells(found.plot()) == cells(found.plot(a, b))  # the only two runs
+    found = ev.failures()
+    numbers = [[int((text or "0").split()[0]) for text in row] for row in cells(found.plot(*RUNS))]
+    assert numbers == found.transitions(*RUNS).to_numpy().tolist()
+    assert cells(found.plot()) == cells(found.plot(*RUNS))  # the only two runs
 
 
 def test_a_trend_draws_the_means_of_its_runs_by_date():
     found = world(2).trend()
     ax = found.plot()
+    assert words(ax)[:5] == ["hit@5 of 2 systems (n = 40 queries)", "", "hit@5", *RUNS]
     days = found.table["created_at"].sub(pd.Timestamp("1970", tz="UTC")) / pd.Timedelta("1D")
     rows = sorted(zip(days, found.table["mean"], strict=True))
     drawn = [place for line in ax.lines if line.get_marker() in ("o", "s")
@@ -266,8 +356,9 @@ def test_runs_without_a_value_or_an_interval_leave_their_place_empty(ev):
     table = ev.summary(["hit@1", "mrr@10"])
     is_first = table["run_id"].eq(ev.run_ids[0])
     gap = table.assign(mean=table["mean"].mask(is_first), low=np.nan, high=np.nan)
-    ax = rs.plot.summary(gap)
+    ax = rs.plot.summary(gap.assign(is_reported=~is_first))
     ax.figure.draw_without_rendering()
+    assert [one.lines[0].get_fillstyle() for one in ax.containers] == ["full", "none"]
     means = {one.get_label(): np.array(one.lines[0].get_xdata(), float) for one in ax.containers}
     assert np.isnan(means[ev.run_ids[0]]).all() and np.isfinite(means[ev.run_ids[1]]).all()
 
@@ -287,7 +378,8 @@ def test_a_run_has_the_colour_of_its_category_and_a_selection_keeps_it():
     )  # fmt: skip
     assert len(part) == 2 and part.items() <= whole.items()
     with all_runs(["z", "a"]):
-        assert run_styles(["a"])["a"].colour == PALETTE[1]
+        found = [(run, one.colour) for run, one in run_styles(["new", "a", "z"]).items()]
+    assert found == [*zip(["z", "a", "new"], PALETTE[:3], strict=True)]
 
 
 def test_no_two_of_many_runs_are_alike_and_neighbours_differ_in_mark_and_line():

@@ -93,15 +93,13 @@ class World:
         named = golden.queries["query_id"].str.extract(r"(\d+)_(\d+)")
         golden.queries[["conversation", "turn"]] = named
         runs = {
-            name: {q: [["x"], ["d" if hash_of(q, n) else "y"]] for q in queries}
+            name: {
+                q: [["x"], ["d" if random.Random(f"{q} {n}").random() < 0.6 else "y"]]
+                for q in queries
+            }
             for n, name in enumerate(self.names)
         }
         return rs.evaluate(runs, golden)
-
-
-def hash_of(query, number):
-    """Return a reproducible 0 or 1."""
-    return random.Random(f"{query} {number}").random() < 0.6
 
 
 @lru_cache(None)
