@@ -183,7 +183,7 @@ def _evaluated(
         deciding, found.policies, found.reading if profile else None, rule, results, found.table,
         _runs=results.runs, _stored=tuple(stored),
     )  # fmt: skip
-    ev.__dict__["_rows"] = found.rows
+    vars(ev).update(_rows=found.rows)
     return ev
 
 
@@ -221,7 +221,7 @@ def compare(
     >>> rs.compare(demo.format("dense"), demo.format("hybrid"), "data/demo/golden.yaml")
     """
     given = Policies(**{name: how.pop(name) for name in Policies.ALLOWED.keys() & how.keys()})
-    if primary is None and metrics is not None:
+    if primary is None:
         named = [
             text
             for one in asked_of(metrics)
@@ -372,8 +372,8 @@ class Evaluation(EvaluationVerbs, Display):
 
     def _against(self, baseline: str | None) -> Evaluation:
         """Return the evaluation with a baseline; None: as it is."""
-        named = [] if baseline is None else run_names(self._runs, [baseline])
-        return self._with(_baseline=named[0]) if named else self
+        named = None if baseline is None else run_names(self._runs, [baseline])[0]
+        return self._with(_baseline=named)
 
     def _with(self, **fields: Any) -> Evaluation:
         """Return it with more scores or a baseline; what was worked out of its rows stays."""

@@ -4,6 +4,7 @@ import inspect
 import json
 import pickle
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,25 @@ def test_primary_metrics_are_one_for_each_aspect(demo, few):
     assert deep.summary("hit@7")["n"].gt(0).all()
     with refused("cost", field="primary"):
         rs.evaluate(*of, ["mrr"], primary=["hit@5", "cost"])
+    # what a judge said goes before a comparison of words
+    results = rs.load_results(pd.DataFrame({"query_id": ["q1", "q2"], "response": ["x", "z"]}))
+    points = {"criterion": "tone", "item": "", "value": [4.0, 2.0]}
+    judgments = results.responses[["run_id", "query_id"]].assign(**points)
+    rows = [{"id": name, "query": "?", "reference_answer": "x"} for name in ("q1", "q2")]
+    judged = rs.evaluate(replace(results, judgments=judgments), rs.load_golden(rows))
+    assert judged.primary == ("tone", "exact_match")
+
+
+def test_a_baseline_holds_wherever_it_is_among_the_runs():
+    found = {"a": {"q": ["x"]}, "b": {"q": ["z", "x"]}, "c": {"q": ["z", "x"]}}
+    ev, parts = (
+        rs.evaluate(found, {"q": ["x"]}, "mrr", baseline="a"),
+        (None, ["b", "c"], ["b", "a"]),
+    )
+    for board in (lambda one: ev.leaderboard(runs=one), lambda one: ev.select(one).leaderboard()):
+        is_against = [board(one).table["mark"].isna().all() for one in parts]
+        assert is_against == [True, False, True], "without a baseline, the best is marked"
+    assert ev.leaderboard(baseline="c").pairs["run_baseline"].tolist() == ["c", "c"]
 
 
 PRINTED = """\
@@ -196,14 +216,6 @@ def test_every_public_method_has_one_example_on_the_demo_that_runs(demo, monkeyp
         code = "\n".join(lines).replace('"metrics.json"', repr(str(tmp_path / "metrics.json")))
         code = code.replace('"report.html"', repr(str(tmp_path / "report.html")))
         exec(compile(code, name, "exec"), {"rs": rs, "ev": demo, "pd": pd})
-
-
-def test_a_run_without_any_hit_is_named():
-    answers = pd.DataFrame({"query_id": ["q1", "q2"], "response": ["x", "y"]})
-    ev = rs.evaluate(answers, {"q1": ["a"], "q2": ["b"]})
-    found = rs.evaluate({"q1": ["a"], "q2": []}, {"q1": ["a"], "q2": ["b"]})
-    (more,) = (one for one in {*ev._notes()} - {*found._notes()} if "refusal" not in one)
-    says(more, "run", 0)
 
 
 # -- refusals, failures and the like: objects whose frames are attributes

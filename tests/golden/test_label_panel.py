@@ -5,6 +5,7 @@ nothing.
 """
 
 import importlib.util
+import re
 
 import pytest
 import yaml
@@ -43,8 +44,9 @@ def files(tmp_path_factory):
         hit("c1", "d1", 1, snippet=f"Written by us. {EVIL}", **places),
         hit("c2", "d2", 2, snippet="Written by them.", **places),
     ]
+    bare = dict.fromkeys(["heading_path", "doc_path", "snippet", "citation"])
     for name, hits in (("a", found), ("b", found[:1])):
-        written_run(folder, name, [record("q1", hits), record("q2", found[:1])])
+        written_run(folder, name, [record("q1", hits), record("q2", [hit("c1", "d1", 1, **bare)])])
     return str(folder / "*")
 
 
@@ -105,6 +107,9 @@ def test_every_button_does_what_it_says(panel, golden_file):
     says(panel._status.value, "q1")
     assert "answerable" not in rows(golden_file)[0]
     press(panel, "next")
+    told = panel._query.value + panel._hits.children[0].children[1].children[0].value
+    # without a place or text, its document
+    assert re.sub("<[^>]*>", "", told) == "q2 (unlabelled)what?d1 · a 1, b 1no text was kept"
     press(panel, "refuse")
     assert rows(golden_file)[1]["answerable"] is False
     press(panel, "refuse")
