@@ -14,7 +14,7 @@ from pandas.testing import assert_frame_equal
 import ragscore as rs
 from ragscore.reporting.explorer.element import pack
 from tests.hostile import HOSTILE
-from tests.messages import refused, says, warned
+from tests.messages import refused, warned
 
 
 def unpacked(explorer):
@@ -64,14 +64,16 @@ def frame(columns, *rows):
 
 @pytest.fixture(scope="module")
 def world():
-    """Three runs: of `lost` they find one target, the other, none; b was not asked two queries."""
+    """Three runs: of `lost` they find one target, the other, none; only c was asked `free`."""
     golden = [
-        {"id": "kept", "query": "what stays?", "expected_chunk_ids": [["k1", "k9"], "k2"]},
+        {"id": "kept", "query": "what stays?", "expected_chunk_ids": [["k1", "k9"], "k2"],
+         "expected_doc_ids": ["d1"]},
         {"id": "lost", "query": "what goes?", "expected_doc_ids": {"d2": 2, "d1": 1},
          "difficulty": "hard", "reference_answer": "the second", "conversation": "s", "turn": "2",
          "must_contain": ["it"], "forbidden": ["not"]},
         {"id": "up", "query": "what comes?", "difficulty": "easy", "conversation": "s", "turn": "1",
          "gold_supports": [{"path": "p3", "snippets": ["Words", "of three"]}]},
+        {"id": "same", "query": "what is alike?", "expected_doc_ids": ["d4"]},
         {"id": "no", "query": "what never?", "answerable": False},
         {"id": "unasked", "query": "what else?", "expected_doc_ids": ["d1"]},
     ]  # fmt: skip
@@ -79,23 +81,24 @@ def world():
         "run_id query_id rank call chunk_id doc_id text score",
         ("a", "kept", 1, 1, "k1", "d1", "old", 9.5), ("a", "kept", 2, 1, "c1", "d2", None, 9),
         ("a", "kept", 3, 2, "k1", "d1", "old", float("inf")), ("a", "lost", 1, 1, "c1", "d2"),
-        ("a", "up", 1, 1, "c2", "d1"),
+        ("a", "up", 1, 1, "c2", "d1"), ("a", "same", 1, 1, "c4", "d4"),
         ("b", "kept", 1, 1, "k1", "d1", "new"), ("b", "kept", 2, 1, "k2", "d1"),
-        ("b", "kept", 3, 2, "c1", "d2"), ("b", "kept", 4, 2, "c2", "d1"),
+        ("b", "kept", 3, 2, "c1", "d2"), ("b", "same", 1, 1, "c4", "d4"),
         ("b", "lost", 2, 1, "k1", "d1", "new"), ("b", "lost", 1, 1, "c3", "d3"),
-        ("b", "up", 1, 1, "c3", "d3"),
+        ("b", "up", 1, 1, "c3", "d3"), ("b", "same", 2, 1, "c2", "d1"),
         ("c", "kept", 1, 1, "k1", "d1", "old"), ("c", "lost", 1, 1, "c3", "d3"),
         ("c", "up", 1, 1, "c2", "d1"), ("c", "up", 2, 1, "c3", "d3"), ("c", "no", 1, 1, "c1", "d2"),
+        ("c", "same", 1, 1, "c4", "d4"),
     )  # fmt: skip
     hits["path"] = hits["doc_id"].str.replace("d", "p")
     hits["heading"] = hits["chunk_id"].map({"k1": "Top"})
     responses = frame(
-        "run_id query_id answer refused refusal_reason error elapsed_ms query",
+        "run_id query_id answer refused refusal_reason error elapsed_ms",
         ("a", "kept", None, None, None, None, 20), ("a", "lost", "it is"),
         ("a", "up", None, None, None, "timed out"), ("a", "no", None, True, "no hit"),
-        ("a", "free", None, None, None, None, None, "what is free?"), ("b", "kept"),
+        ("b", "kept"),
         ("b", "lost", "it is not"), ("b", "up"), ("c", "kept"), ("c", "lost", "never"), ("c", "up"),
-        ("c", "no", "never", False), ("c", "free"),
+        ("c", "no", "never", False), ("c", "free"), *((run, "same") for run in "abc"),
     ).astype({"refused": "boolean"})  # fmt: skip
     citations = frame(
         "run_id query_id position marker chunk_id doc_id path start end span_unit",
@@ -124,8 +127,9 @@ def world():
     primary = ["mrr", "set_precision", "answered_unanswerable"]
     with warned("left out of the means"), warned("do not join"):
         return rs.evaluate(
-            results, golden, [*primary, "latency_ms"], primary=primary, match="per_query"
-        )
+            results, [{"lang": "en", **one} for one in golden], [*primary, "latency_ms"],
+            primary=primary, match="per_query",
+        )  # fmt: skip
 
 
 # What it holds
@@ -140,11 +144,11 @@ def test_all_that_is_known_of_a_query_is_on_the_page_once(world):
     assert content == {
         "title": "3 runs, baseline a",
         "verdict": [
-            "b against a: 1 win, 1 loss, 1 draw, 2 only_baseline.",
-            "c against a: 1 win, 1 regression, 1 draw, 2 no_target.",
-            "Matched by each query's finest target. Hits are ranks 1 to 3. Not by chunk: 3 of 4"
-            " queries have no chunk targets; anchor: 3 of 4 queries have no anchor targets; doc: 2"
-            " of 4 queries have no doc targets.",
+            "b against a: 1 win, 1 loss, 2 draw, 1 only_baseline.",
+            "c against a: 1 win, 1 regression, 2 draw, 1 no_target, 1 only_candidate.",
+            "Matched by each query's finest target. Hits are ranks 1 to 3. Not by chunk: 4 of 5"
+            " queries have no chunk targets; anchor: 4 of 5 queries have no anchor targets; doc: 1"
+            " of 5 queries have no doc targets.",
         ],
         "left_out": ["Left out: 1 golden query that no run was asked."],
         "runs": [{"id": "a", "colour": "#1359B2"}, {"id": "b", "colour": "#D97D00"},
@@ -154,12 +158,13 @@ def test_all_that_is_known_of_a_query_is_on_the_page_once(world):
                     {"name": "answered_unanswerable", "better": "lower", "primary": True,
                      "decimals": 0},
                     {"name": "latency_ms", "better": "lower", "primary": False, "decimals": 1}],
-        "outcomes": ["win", "loss", "regression", "draw", "no_target", "only_baseline"],
+        "outcomes": ["win", "loss", "regression", "draw", "no_target", "only_baseline",
+                     "only_candidate"],
         "slices": [{"name": "difficulty", "values": ["easy", "hard", "(none)"]},
                    {"name": "conversation", "values": ["s", "(none)"]}],
         "items": [{"id": "k1", "doc": "d1", "path": "p1", "heading": "Top", "text": "old"},
                   {"id": "c1", "doc": "d2", "path": "p2", "text": "one"},
-                  {"id": "c2", "doc": "d1", "path": "p1"},
+                  {"id": "c2", "doc": "d1", "path": "p1"}, {"id": "c4", "doc": "d4", "path": "p4"},
                   {"id": "k1", "doc": "d1", "path": "p1", "heading": "Top", "text": "new"},
                   {"id": "c3", "doc": "d3", "path": "p3", "text": "words of three"},
                   {"id": "k2", "doc": "d1", "path": "p1"},
@@ -179,13 +184,12 @@ def test_all_that_is_known_of_a_query_is_on_the_page_once(world):
                    "calls": [{"call": 1, "tool": "search", "error": "slow"},
                              {"call": 2, "query": "stays", "tool": "search", "elapsed_ms": 3}],
                    "metrics": [1, 2 / 3, None, 20], "elapsed_ms": 20},
-                  {"hits": [{"rank": 1, "place": 1, "call": 1, "item": 3, "grade": 1,
+                  {"hits": [{"rank": 1, "place": 1, "call": 1, "item": 4, "grade": 1,
                              "targets": [0]},
-                            {"rank": 2, "place": 2, "call": 1, "item": 5, "grade": 1,
-                             "targets": [1]}, {"rank": 3, "place": 1, "call": 2, "item": 6},
-                            {"rank": 4, "place": 2, "call": 2, "repeats": 1, "item": 2}],
-                   "calls": [{"call": 1}, {"call": 2}], "metrics": [1, 0.5, None, None],
-                   "outcome": "draw", "change": "set_precision −0.17", "order": 4},
+                            {"rank": 2, "place": 2, "call": 1, "item": 6, "grade": 1,
+                             "targets": [1]}, {"rank": 3, "place": 1, "call": 2, "item": 7}],
+                   "calls": [{"call": 1}, {"call": 2}], "metrics": [1, 2 / 3, None, None],
+                   "outcome": "draw", "order": 4},
                   {"hits": [{"rank": 1, "place": 1, "call": 1, "item": 0, "grade": 1,
                              "targets": [0]}], "calls": [{"call": 1}],
                    "metrics": [1, 1, None, None], "outcome": "draw",
@@ -205,13 +209,13 @@ def test_all_that_is_known_of_a_query_is_on_the_page_once(world):
                                   "verdict": "yes", "reason": "it says so"},
                                  {"item": "claim-2", "criterion": "faithful"}],
                    "metrics": [1, 1, None, None], "answer": "it is"},
-                  {"hits": [{"rank": 1, "place": 1, "call": 1, "item": 4},
-                            {"rank": 2, "place": 2, "call": 1, "item": 3, "grade": 1,
+                  {"hits": [{"rank": 1, "place": 1, "call": 1, "item": 5},
+                            {"rank": 2, "place": 2, "call": 1, "item": 4, "grade": 1,
                              "targets": [1]}], "calls": [{"call": 1}],
                    "citations": [{"doc_id": "d1", "label": "d1"}],
                    "metrics": [0.5, 0.5, None, None], "outcome": "loss", "change": "1 → 2",
-                   "note": "rank 1→2", "order": 3, "answer": "it is not"},
-                  {"hits": [{"rank": 1, "place": 1, "call": 1, "item": 4}], "calls": [{"call": 1}],
+                   "note": "rank 1→2", "order": 2, "answer": "it is not"},
+                  {"hits": [{"rank": 1, "place": 1, "call": 1, "item": 5}], "calls": [{"call": 1}],
                    "metrics": [0, 0, None, None], "outcome": "regression", "change": "1 → miss",
                    "note": "rank 1→miss", "order": 1, "answer": "never"}],
          "checks": [{"kind": "must_contain", "text": "it", "met": [True, True, False]},
@@ -222,15 +226,27 @@ def test_all_that_is_known_of_a_query_is_on_the_page_once(world):
                       "places": [None, 1, 2], "calls": [None, 1, 1]}],
          "runs": [{"hits": [{"rank": 1, "place": 1, "call": 1, "item": 2}], "calls": [{"call": 1}],
                    "metrics": [0, 0, None, None], "error": "timed out"},
-                  {"hits": [{"rank": 1, "place": 1, "call": 1, "item": 4, "grade": 1,
+                  {"hits": [{"rank": 1, "place": 1, "call": 1, "item": 5, "grade": 1,
                              "targets": [0]}], "calls": [{"call": 1}],
                    "metrics": [1, 1, None, None], "outcome": "win", "change": "miss → 1",
                    "note": "miss→rank 1", "order": 5},
                   {"hits": [{"rank": 1, "place": 1, "call": 1, "item": 2},
-                            {"rank": 2, "place": 2, "call": 1, "item": 4, "grade": 1,
+                            {"rank": 2, "place": 2, "call": 1, "item": 5, "grade": 1,
                              "targets": [0]}], "calls": [{"call": 1}],
                    "metrics": [0.5, 0.5, None, None], "outcome": "win", "change": "miss → 2",
-                   "note": "miss→rank 2", "order": 4}], "checks": []},
+                   "note": "miss→rank 2", "order": 5}], "checks": []},
+        {"id": "same", "text": "what is alike?", "refuse": False, "slices": [[2], [1]],
+         "targets": [{"name": "d4", "grade": 1, "places": [1, 1, 1], "calls": [1, 1, 1]}],
+         "runs": [{"hits": [{"rank": 1, "place": 1, "call": 1, "item": 3, "grade": 1,
+                             "targets": [0]}], "calls": [{"call": 1}],
+                   "metrics": [1, 1, None, None]},
+                  {"hits": [{"rank": 1, "place": 1, "call": 1, "item": 3, "grade": 1,
+                             "targets": [0]}, {"rank": 2, "place": 2, "call": 1, "item": 2}],
+                   "calls": [{"call": 1}], "metrics": [1, 0.5, None, None], "outcome": "draw",
+                   "change": "set_precision −0.50", "order": 3},
+                  {"hits": [{"rank": 1, "place": 1, "call": 1, "item": 3, "grade": 1,
+                             "targets": [0]}], "calls": [{"call": 1}],
+                   "metrics": [1, 1, None, None], "outcome": "draw"}], "checks": []},
         {"id": "no", "text": "what never?", "refuse": True, "slices": [[2], [1]], "targets": [],
          "runs": [{"metrics": [None, None, 0, None], "refused": True, "refusal_reason": "no hit"},
                   {"metrics": [None, None, None, None], "outcome": "only_baseline", "order": 1},
@@ -239,16 +255,17 @@ def test_all_that_is_known_of_a_query_is_on_the_page_once(world):
                    "metrics": [None, None, 1, None], "outcome": "no_target",
                    "change": "answered_unanswerable +1.00", "order": 2, "answer": "never",
                    "refused": False}], "checks": []},
-        {"id": "free", "text": "what is free?", "refuse": False, "slices": [[], []], "targets": [],
-         "runs": [{"metrics": [None, None, None, None]},
-                  {"metrics": [None, None, None, None], "outcome": "only_baseline", "order": 2},
-                  {"metrics": [None, None, None, None], "outcome": "no_target"}], "checks": []},
+        {"id": "free", "text": "free", "refuse": False, "slices": [[], []], "targets": [],
+         "runs": [{"metrics": [None, None, None, None]}, {"metrics": [None, None, None, None]},
+                  {"metrics": [None, None, None, None], "outcome": "only_candidate", "order": 4}],
+         "checks": []},
     ]  # fmt: skip
     rows = [
         ("lost", "what goes?", "loss", "1 → 2", "regression", "1 → miss"),
         ("no", "what never?", "only_baseline", "", "no_target", "answered_unanswerable +1.00"),
-        ("free", "what is free?", "only_baseline", "", "no_target", ""),
-        ("kept", "what stays?", "draw", "set_precision −0.17", "draw", "set_precision +0.33"),
+        ("same", "what is alike?", "draw", "set_precision −0.50", "draw", ""),
+        ("kept", "what stays?", "draw", "", "draw", "set_precision +0.33"),
+        ("free", "free", "", "", "only_candidate", ""),
         ("up", "what comes?", "win", "miss → 1", "win", "miss → 2"),
     ]
     names = ["query_id", "query", "b: outcome", "b: change", "c: outcome", "c: change"]
@@ -256,16 +273,19 @@ def test_all_that_is_known_of_a_query_is_on_the_page_once(world):
 
 
 def test_a_comparison_says_its_word_where_several_runs_only_count(world):
-    explorer = world.compare("a", "c").explore()
-    assert unpacked(explorer)["verdict"][:-1] == [
-        "c against a: can't tell. 1 win, 1 regression, 1 draw, 2 no_target.",
+    explorer = world.compare("a", "c").explore(by="lang")
+    content = unpacked(explorer)
+    assert content["slices"] == [{"name": "lang", "values": ["en"]}]
+    assert "▲ win" in explorer.to_html(), "the table without a script"
+    assert content["verdict"][:-1] == [
+        "c against a: can't tell. 1 win, 1 regression, 2 draw, 1 no_target, 1 only_candidate.",
         "retrieval: can't tell (the difference lies between -1 and +1)",
         "set_precision: can't tell (the difference lies between -1 and +1)",
         "refusals: can't tell (the difference lies between -0.668 and +1)",
     ]
-    assert explorer.order.tail(2).to_dict("list") == {
-        "query_id": ["up", "free"], "query": ["what comes?", "what is free?"],
-        "outcome": ["win", "no_target"], "change": ["miss → 2", ""],
+    assert explorer.order[3:5].to_dict("list") == {
+        "query_id": ["free", "up"], "query": ["free", "what comes?"],
+        "outcome": ["only_candidate", "win"], "change": ["", "miss → 2"],
     }  # fmt: skip
 
 
@@ -365,7 +385,12 @@ def test_of_many_queries_the_one_asked_for_and_those_that_changed_most_are_there
     asked = explorer.order["query_id"].iloc[-1]
     cut = cmp.explore(asked, max_queries=4)
     n = len(content["queries"])
-    says(cut.left_out[-1], 4, n, "changed most", f"cmp.explore(max_queries={n})")
+    assert cut.left_out == (
+        "The hits kept no text. cmp.explore(texts=frame) shows it, from a frame with chunk_id and"
+        " text.",
+        f"4 of {n} queries are here, those that changed most: cmp.explore(max_queries={n}) shows"
+        " all.",
+    )
     less, whole = unpacked(cut), {one["id"]: one for one in content["queries"]}
     ids = {one["id"] for one in less["queries"]}
     assert ids == {*cut.order["query_id"]} == {asked, *explorer.order["query_id"].head(3)}

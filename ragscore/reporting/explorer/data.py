@@ -180,8 +180,8 @@ class Lists:
 
     def by_run(self, frame: pd.DataFrame, rows: pd.DataFrame) -> Records:
         """Return rows about runs and queries as the records of each, all of the first run first."""
-        query, run = self.query_of(frame), self.run_of(frame)
-        place = np.where((query >= 0) & (run >= 0), run * self.n + query, -1)
+        query = self.query_of(frame)
+        place = np.where(query >= 0, self.run_of(frame) * self.n + query, -1)
         return records(rows, place, self.n * len(self.runs.run_ids))
 
     def _hit_rows(self, texts: pd.DataFrame | None) -> tuple[pd.DataFrame, list[dict[Any, Any]]]:
