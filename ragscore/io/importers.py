@@ -45,7 +45,7 @@ PASSED: Fields = {"better": "higher", "lowest": 0.0, "highest": 1.0}
 LISTS = ("scores", "judgments", "calls", "citations")
 """What a row may hold beside values: lists of mappings, each of which becomes a row of a frame."""
 ANSWERED = ("run_id", "answer", "error", "latency_ms", "doc_id", "chunk_id", "text")
-"""A row of results has one of these, or something in one of the first three lists."""
+"""A row of results has one of these, or something in one of the lists."""
 OF_RUN = ("system", "suite", "config", "created_at")
 
 
@@ -236,7 +236,7 @@ def parts_of(tool: Tool) -> dict[str, Format]:
     """Return a tool as a format of results and one of golden files."""
     return {
         "results": Format(tool.name, tool.fits, partial(_read_results, tool),
-                          about=tool.about[:2], options=("columns", *tool.options, "run_id")),
+                          about=tool.about, options=("columns", *tool.options, "run_id")),
         "golden": Format(tool.name, tool.fits, partial(_read_golden, tool),
                          about=(*tool.about[2:], "as for results"), options=("columns",)),
     }  # fmt: skip
@@ -253,7 +253,7 @@ def _read_results(
         labels.append(golden_of_rows(rows, Problems(problems.file, False)))
     rows = [row for row in rows
             if any(row.get(one) is not None for one in ANSWERED)
-            or any(row.get(one) for one in LISTS[:3])]  # fmt: skip
+            or any(row.get(one) for one in LISTS)]  # fmt: skip
     if not rows:
         raise DataError(
             "labels only: nothing that a system answered",

@@ -53,7 +53,6 @@ def samples(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     # an accuracy is better if it is higher; a mean may be of anything
     scorers = each(file.top, "results.scores", {"name": "name", "accuracy": "metrics.accuracy"})
     accurate = {our_name(one["name"] or "score", SAME) for one in scorers if one["accuracy"]}
-    has_epochs = any(row.values.get("epoch") != 1 for row in rows)
     for row in rows:
         one = row.values
         target, metadata = nested(one.get("target")), mapping(one, "metadata")
@@ -64,7 +63,7 @@ def samples(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
                               ]  # fmt: skip
         yield row, labels_in(metadata) | {
             "query": text_of(one.get("input"), QUERY_KEYS),
-            "repeat": one.get("epoch") if has_epochs else None,
+            "repeat": one.get("epoch"),
             "reference_answer": first if isinstance(first, str) and first else None,
             "scores": [stated for name, score in mapping(one, "scores").items()
                        for stated in _scores(name, score, accurate)],

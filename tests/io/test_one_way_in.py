@@ -242,6 +242,18 @@ LOADED = [
         'query_id = qid, doc_id = gold_id',
     ),
     (
+        'a label of which nothing is known',
+        "load_golden(pd.DataFrame({'qid': ['q1'], 'gold': [['a']], 'difficulty': [None]}))",
+        (1, 1, 1),
+        'query_id = qid, doc_id = gold, difficulty = difficulty',
+    ),
+    (
+        'scores of which nothing is known',
+        "load_results(HITS.assign(score=None))",
+        (1, 2, 3),
+        'query_id = qid, doc_id = docno, rank = order of the hits, x_score = score',
+    ),
+    (
         'what to refuse',
         ("load_golden(pd.DataFrame({'qid': ['q1', 'q2'], 'gold': [['a'], None], 'unanswerable': "
          '[False, True]}))'),
@@ -274,6 +286,12 @@ REFUSED = [
         "load_results('odd.csv', columns={'query_id': 'topicnum', 'retrieved_ids': 'hitname'})",
         ('odd.csv', None, 'columns'),
         ["'retrieved_ids'", 'doc_id'],
+    ),
+    (
+        'a role that resembles one of stored values',
+        "load_results('odd.csv', columns={'score_metric': 'hitname'})",
+        ('odd.csv', None, 'columns'),
+        ["no role 'score_metric'; did you mean score.<metric>"],
     ),
     (
         'the opposite of a role',
@@ -450,9 +468,11 @@ def test_other_columns_are_kept_as_ones_own():
 
 
 def test_rows_that_cannot_be_taken_are_counted_unless_strict():
-    found = load_results(HITS.assign(docno=["a", None, "c"]), strict=False)
+    frame = HITS.assign(docno=["a", None, "c"], latency_ms=[5, 5, "fast"])
+    found = load_results(frame, strict=False)
     assert found.hits["doc_id"].tolist() == ["a", "c"]
-    assert found.problems[["line", "field"]].values.tolist() == [[2, "docno"]]
+    assert found.responses["elapsed_ms"].fillna(0).tolist() == [5, 0]
+    assert found.problems[["line", "field"]].values.tolist() == [[2, "docno"], [3, "latency_ms"]]
 
 
 def test_ids_that_are_numbers_stay_as_they_are_written(tmp_path):

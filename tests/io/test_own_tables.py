@@ -151,6 +151,7 @@ RESULTS = {
             "refused": ["documents"],
             "columns": {"text": "documents"},
             "texts": [PASSAGE, f"2: {PASSAGE}"],
+            "chunks": ["text-0f77bfc029ae", "text-00cdabbda36d"],  # as sha256sum has it
         },
     ),
     **{
@@ -332,8 +333,15 @@ RESULTS = {
     "runs 1 and '1'": ({1: {"q1": ["a"]}, "1": {"q2": ["b"]}}, {"refused": ["1"]}),
     # values that a role can't have
     **{
-        f"{name}: {values}": ([{"qid": "1", "doc_id": "d1", name: values}], {"refused": [":1: "]})
-        for name, values in (("rank", "second"), ("similarity", "low"))
+        f"{name}: {values}": (
+            [{"qid": "1", "doc_id": "d1", name: values}],
+            {"refused": [f":1: {name}: found ", f": {json.dumps(values)}; {allowed}"]},
+        )
+        for name, values, allowed in (
+            ("rank", "second", "a whole number"),
+            ("rank", 2**31, "a whole number"),
+            ("similarity", "low", "a finite number"),
+        )
     },
     **{
         f"a list of two ids and {name} {values}": (
@@ -366,6 +374,10 @@ RESULTS = {
     "ids that are objects as JSON": (
         [A, B | {"retrieved": ['{"doc_id": "b", "page": 3}']}],
         {"refused": [":2: retrieved", "json.loads"]},
+    ),
+    "a place in a conversation": (
+        [{"conversation": "s", "turn": 2, "answer": "x", "latency_ms": 1}],
+        {"queries": ["s/2"], "answer": ["x"]},
     ),
     "a case": ([{"case_id": "c1", "question": "?", "retrieved": ["a"]}], {"queries": ["c1"]}),
     "a case beside a query": ([A | {"case_id": "c1"}], {"queries": ["1"]}),
@@ -409,6 +421,10 @@ RESULTS = {
     "a footer after the records": (
         [A, B, {"model": "m"}],
         {"refused": [":3: qid"]},
+    ),
+    "a number among texts": (
+        [{"qid": "1", "doc_id": "a", "text": "t"}, {"qid": "1", "doc_id": "b", "text": 7}],
+        {"texts": ["t", "7"]},
     ),
     "an infinite number beside a whole one": (
         [{"qid": "1", "doc_id": "a", "n": 1}, {"qid": "1", "doc_id": "b", "n": float("inf")}],
@@ -456,6 +472,14 @@ LABELS = {
     "a number of each query": (
         pd.DataFrame({"qid": ["1", "1", "2"], "docno": ["a", "b", "a"], "hops": [1, 1, 2]}),
         {"targets": [("1", "a", 1), ("1", "b", 1), ("2", "a", 1)]},
+    ),
+    "expected ids beside those of anything": (
+        [{"qid": "1", "question": "?", "docno": "b", "relevant_ids": ["a"]}],
+        {"targets": [("1", "a", 1)]},
+    ),
+    "two names for the ids of anything, of which the surest counts": (
+        [{"qid": "1", "question": "?", "document_id": "b", "docid": "a"}],
+        {"targets": [("1", "a", 1)]},
     ),
     "a grade beside ids": (
         pd.DataFrame(JUDGED | {"relevance": [2, 0]}),
@@ -695,6 +719,7 @@ def facts_of(found):
         "hits": [*zip(hits["query_id"], hits["doc_id"], strict=True)] if "doc_id" in hits else [],
         "docs": hits["doc_id"].tolist() if "doc_id" in hits else [],
         "texts": hits["text"].tolist() if "text" in hits else [],
+        "chunks": hits["chunk_id"].tolist() if "chunk_id" in hits else [],
         "ranks": hits["rank"].tolist(),
         "queries": responses["query_id"].tolist(),
         "runs": found.runs["run_id"].tolist(),

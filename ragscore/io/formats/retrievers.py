@@ -200,7 +200,8 @@ EXPECTATIONS = (
 PREDICATES = {*EXPECTATIONS, "tool", "filters", "expect_lessons_call"}
 """Fields that only this format has; a query alone is of it, too."""
 IMPLY_ANSWERABLE = {
-    *EXPECTATIONS[:3], "must_contain", "expected_key_facts", "reference_answer",
+    "expected_source_keys", "expected_metadata", "expected_substrings", "must_contain",
+    "expected_key_facts", "reference_answer",
 }  # fmt: skip
 # Fields of our golden file in the order in which they are written
 _ORDER = (

@@ -33,6 +33,7 @@ QUESTIONS = [
     {
         "query": "made up",
         "must_not_contain_source_keys": ["pioneer"],
+        "answerable": True,  # which no other field of it says
         "expect_lessons_call": False,
         "reviewer": {"name": "x", "ids": [1]},
     },

@@ -76,6 +76,7 @@ SYSTEM = {"run_id": "promptfoo_results.system"}
 FIRST = {"run_id": "inspect_log-r1"}
 JUDGE_FAILED = {"state": "judge_failed"}
 PASSED = [1.0, "higher", 0.0, 1.0]
+SAID = [{"role": "user", "content": "a?"}, {"role": "assistant", "content": "B"}]
 FACTS = {  # files, frame -> where, columns, and what stands there
     "ragas_dataset.* golden.queries": [
         ({"query_id": MERGE}, "reference_answer", [["Use pandas.merge."]]),
@@ -328,8 +329,9 @@ WRITTEN = {  # what -> its name, its content, and frame -> where, columns, and w
     "the names of RAGAS 0.1": (
         "r.jsonl",
         [{"question": "a?", "contexts": ["one", "two"], "answer": "A", "ground_truth": "B",
-          "context_precision": 0.5}],
+          "context_precision": 0.5, "note": "n"}],
         {
+            "results.responses": ({}, "x_note", [["n"]]),
             "results.hits": ({}, "text", [["one"], ["two"]]),
             "golden.queries": ({}, "reference_answer", [["B"]]),
             "results.reported": ({}, "metric value", [["context_precision", 0.5]]),
@@ -386,6 +388,79 @@ WRITTEN = {  # what -> its name, its content, and frame -> where, columns, and w
                 {}, "query_id query answer error elapsed_ms", [["e1", "a?", "B", None, 5.0]] * 2
             ),
             "golden.queries": ({}, "query_id reference_answer", [["e1", "A"]]),
+        },
+    ),
+    "of lists that are equally long, RAGAS's precision of ids is ours": (
+        "r.jsonl",
+        [{"user_input": one, "response": "A", "retrieved_context_ids": ids,
+          "id_based_context_precision": 0.5, "id_based_context_recall": 1}
+         for one, ids in (("a?", ["c1", "c2"]), ("b?", ["c3", "c4"]))],
+        {"results.reported": (
+            {}, "metric value", [["precision@2", 0.5], ["recall@2", 1.0]] * 2
+        )},
+    ),
+    "and of others it is not": (
+        "r.jsonl",
+        [{"user_input": one, "response": "A", "retrieved_context_ids": ids,
+          "id_based_context_precision": 0.5, "id_based_context_recall": 1}
+         for one, ids in (("a?", ["c1", "c2"]), ("b?", ["c3", "c4", "c5"]))],
+        {"results.reported": (
+            {}, "metric value", [["id_based_context_precision", 0.5], ["recall@3", 1.0]] * 2
+        )},
+    ),
+    # the error of a failed assertion is none of the system
+    "two prompts of one provider of promptfoo are two runs": (
+        "p.json",
+        {"evalId": "e", "results": {"results": [
+            {"testIdx": 0, "promptIdx": n, "provider": {"id": "p"}, "vars": {"question": "0?"},
+             "response": {"output": "x"}, "success": False, "failureReason": why, "error": "no x"}
+            for n, why in enumerate((1, 2))]}},
+        {
+            "results.runs": ({}, "run_id system", [["p.p.prompt0", "p.prompt0"],
+                                                   ["p.p.prompt1", "p.prompt1"]]),
+            "results.responses": ({}, "answer error", [["x", None], [None, "no x"]]),
+        },
+    ),
+    "a metric of DeepEval that is not between 0 and 1, and better if it is lower": (
+        "d.json",
+        {"testCases": [{
+            "input": "a?", "actualOutput": "A", "expectedOutput": "B", "success": True,
+            "metadata": {"id": "m", "difficulty": "easy", "owner": "x"},
+            "metricsData": [{"name": "Steps", "score": 2, "threshold": 3, "success": True}]}]},
+        {
+            "results.reported": (
+                {"metric": "Steps"}, "value better lowest highest threshold",
+                [[2.0, "lower", None, None, 3.0]],
+            ),
+            "results.responses": ({}, "query_id x_metadata.owner", [["m", "x"]]),
+            "golden.queries": ({}, "query_id reference_answer difficulty", [["m", "B", "easy"]]),
+        },
+    ),
+    "a conversation asks by its user and answers by the other": (
+        "experiment.json",
+        [EXAMPLE | {"repetition_number": 1, "annotations": [ANNOTATION],
+                    "input": {"messages": SAID[::-1]}, "output": {"messages": SAID[::-1]}},
+         EXAMPLE | {"example_id": "e2", "repetition_number": 1, "input": {"messages": SAID},
+                    "output": {"messages": SAID}},
+         EXAMPLE | {"example_id": "e3", "repetition_number": 1, "input": {"ask": "c?"},
+                    "output": {"said": "C", "n": 1}}],
+        {"results.responses": (
+            {}, "query answer",
+            [["a?", "B"], ["a?", "B"], ["c?", '{"said": "C", "n": 1}']],
+        )},
+    ),
+    "the outputs of RAGChecker": (
+        "r.json",
+        {"results": [{"query_id": "1", "query": "a?", "gt_answer": "B", "response": "A",
+                      "retrieved_context": [{"doc_id": "d", "text": "t"}],
+                      "metrics": {"precision": 50.0}}],
+         "metrics": {"overall_metrics": {"f1": 40.0}}},
+        {
+            "results.runs": ({}, "run_id x_metrics.overall_metrics.f1", [["r", 40.0]]),
+            "results.responses": ({}, "query_id query answer", [["1", "a?", "A"]]),
+            "results.hits": ({}, "doc_id text", [["d", "t"]]),
+            "results.reported": ({}, "metric value", [["precision", 50.0]]),
+            "golden.queries": ({}, "query_id reference_answer", [["1", "B"]]),
         },
     ),
     "named scores and the success of promptfoo": (

@@ -84,8 +84,8 @@ def test_each_retrieval_of_a_trace_is_a_call_with_its_hits(tmp_path):
     assert found.hits["rank"].tolist() == [1, 2, 3, 4, 5]
     rows = found.responses.set_index("query")
     assert rows.loc["a?", "answer"] == "A" and rows.loc["a?", "elapsed_ms"] == 900
-    tokens = rows.loc["a?", ["prompt_tokens", "completion_tokens"]].tolist()  # none below zero
-    assert tokens == [7, 0] and rows.loc["a?", "cost_usd"] == 0.5
+    used = ["prompt_tokens", "completion_tokens", "cost_usd"]
+    assert rows.loc["a?", used].tolist() == [7, 0, 0.5]  # numbers below zero are none
     assert rows.loc["b?", "error"] == "boom" and rows["turn"].tolist() == ["1", "2"]
     assert found.hits["x_metadata.source"].iloc[0] == "c1"
 
