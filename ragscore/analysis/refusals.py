@@ -204,14 +204,15 @@ def _quality(found: Refusals, metric: str, described: Metric) -> pd.DataFrame:
         metric=metric, coverage=coverage, coverage_low=low, coverage_high=high,
         n_answered=n["answered"],
     )  # fmt: skip
-    least, most = described.bounds if described.kind == "bounded" else (0.0, 1.0)
+    kind = described.tested_as
+    least, most = described.bounds if kind == "bounded" else (0.0, 1.0)
     width = most - least
     for name in ("answered", "overall"):
         mean, std = (
             np.asarray(one, np.float64) for one in (by_run[name].mean(), by_run[name].std())
         )
         low, high = interval_from_moments(
-            (mean - least) / width, std / width, np.asarray(n[name]) / n_runs, described.kind
+            (mean - least) / width, std / width, np.asarray(n[name]) / n_runs, kind
         )
         ends = {f"{name}_low": least + width * low, f"{name}_high": least + width * high}
         table = table.assign(**{name: mean}, **ends)

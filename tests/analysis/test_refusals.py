@@ -3,12 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import scores_of
 from scipy.stats import binomtest
 
 import ragscore as rs
 from ragscore.analysis.extras.score_threshold import curves_of
 from ragscore.analysis.failure_causes import failures
 from ragscore.analysis.refusals import refusals
+from ragscore.scoring.summary import summarize
 from tests.messages import refused, warned
 
 # Answerable a1 to a8 (a6 without a text to check), r1 to r3 that should be refused, u unlabelled.
@@ -80,7 +82,25 @@ def test_the_two_by_two_has_the_shares_of_each_kind_of_question(scored):
     row = table.set_index("decision").loc["over-refusal"]
     wilson = binomtest(1, 6).proportion_ci(method="wilson")
     assert row[["share", "low", "high"]].tolist() == pytest.approx([1 / 6, wilson.low, wilson.high])
-    assert set(table["right_by"]) == {"answer_checks ≥ 1"}
+    assert (
+        repr(refusals(*scored))
+        == """\
+Refusals of 1 run; right answer: answer_checks ≥ 1
+
+decision                       A
+answered            5 of 6 (83%)
+right answer        2 of 4 (50%)
+wrong answer        2 of 4 (50%)
+unchecked answer    1 of 5 (20%)
+over-refusal        1 of 6 (17%)
+right refusal       1 of 3 (33%)
+unsupported answer  2 of 3 (67%)
+unlabelled          1 of 12 (8%)
+failed              1 of 12 (8%)
+missing             1 of 12 (8%)
+
+Frames: .table, .decisions, .quality, .detection; methods: .plot()"""
+    )
 
 
 def test_every_row_has_one_decision():
@@ -131,25 +151,29 @@ def test_a_metric_that_can_not_say_right_is_refused(scored, right, without, name
 
 
 @pytest.mark.parametrize(
-    ("metric", "answered", "overall", "coverage", "counts"),
+    ("metric", "values", "overall", "coverage", "counts"),
     [
         # Answers a1 to a4: 2 of 4 right; a5 has a text to check and was refused: 2 of 5; a6 has
         # none. a7 failed, a8 is missing.
-        ("answer_checks", 2 / 4, 2 / 5, 4 / 5, [4, 1, 0, 2]),
+        ("answer_checks", [1, 0, 1, 0], 2 / 5, 4 / 5, [4, 1, 0, 2]),
         # Answered a1 to a4, a6: hits a1, a2, a6; a5 hit and refused.
-        ("hit@1", 3 / 5, 3 / 6, 5 / 6, [5, 1, 0, 1]),
+        ("hit@1", [1, 1, 0, 0, 1], 3 / 6, 5 / 6, [5, 1, 0, 1]),
         # Two of five answers judged: mean 4; with one refused question 8 / 3; coverage 5 / 6.
-        ("judge_correctness", 4, 8 / 3, 5 / 6, [2, 1, 3, 2]),
+        ("judge_correctness", [5, 3], 8 / 3, 5 / 6, [2, 1, 3, 2]),
     ],
 )
 def test_a_refused_question_counts_as_zero_overall(
-    scored, metric, answered, overall, coverage, counts
+    scored, metric, values, overall, coverage, counts
 ):
     scores, golden = scored
     scores = scores.assign(judge_correctness=[5.0, 3.0] + [np.nan] * 10)
     row = refusals(scores, golden, metric).quality.iloc[0]
     figures = row[["answered", "overall", "coverage"]].tolist()
-    assert figures == pytest.approx([answered, overall, coverage])
+    assert figures == pytest.approx([np.mean(values), overall, coverage])
+    column = scores_of(metric, A=values)
+    assert row[["answered_low", "answered_high"]].tolist() == pytest.approx(
+        summarize(column)[["low", "high"]].iloc[0].tolist()
+    )
     assert row[["n_answered", "n_refused", "n_unmeasured", "n_failed"]].tolist() == counts
     n = sum(counts[:3])
     wilson = binomtest(n - 1, n).proportion_ci(method="wilson")
@@ -338,9 +362,39 @@ def test_transitions_lead_from_class_to_class_with_their_questions():
     changes = found.changes("A", "B").set_index("query_id")[["baseline", "candidate"]]
     assert changes.loc["a2"].tolist() == ["generation fault", "right"]
     table = found.transitions("A", "B")
-    assert len(changes) == table.to_numpy().sum() == 12
-    assert table.loc["retrieval fault", "generation fault"] == 1
-    assert table.loc["memory", "missing"] == 1
+    assert len(changes) == 12
+    assert (
+        table.to_csv() + repr(found)
+        == """\
+baseline,right,generation fault,memory,retrieval fault,refused after hit,unmeasured,right refusal,unsupported answer,unlabelled,failed,missing
+right,1,0,0,0,0,0,0,0,0,0,0
+generation fault,1,0,0,0,0,0,0,0,0,0,0
+memory,0,0,0,0,0,0,0,0,0,0,1
+retrieval fault,0,1,0,0,0,0,0,0,0,0,0
+refused after hit,0,0,0,0,0,0,0,0,0,0,1
+unmeasured,0,0,0,0,0,0,0,0,0,0,1
+right refusal,0,0,0,0,0,0,1,0,0,0,0
+unsupported answer,0,0,0,0,0,0,0,0,0,0,2
+unlabelled,0,0,0,0,0,0,0,0,0,0,1
+failed,0,0,0,0,0,0,0,0,0,0,1
+missing,0,0,0,0,0,0,0,0,0,0,1
+Failure causes of 2 runs; hit: hit@5, right answer: answer_checks ≥ 1
+
+cause                           A              B
+right                1 of 4 (25%)   2 of 3 (67%)
+generation fault     1 of 4 (25%)   1 of 3 (33%)
+memory               1 of 4 (25%)    0 of 3 (0%)
+retrieval fault      1 of 4 (25%)    0 of 3 (0%)
+refused after hit   1 of 1 (100%)              —
+right refusal        1 of 3 (33%)  1 of 1 (100%)
+unsupported answer   2 of 3 (67%)    0 of 1 (0%)
+unmeasured           1 of 12 (8%)   0 of 12 (0%)
+unlabelled           1 of 12 (8%)   0 of 12 (0%)
+failed               1 of 12 (8%)   0 of 12 (0%)
+missing              1 of 12 (8%)  8 of 12 (67%)
+
+Frames: .table, .per_query; methods: .changes(baseline, candidate), .transitions(baseline, candidate), .plot()"""  # noqa: E501
+    )
     pd.testing.assert_frame_equal(found.transitions(), table)
     with refused("C", "A", "B", field="run"):
         found.transitions("A", "C")

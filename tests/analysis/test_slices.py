@@ -75,7 +75,8 @@ def test_two_runs_are_compared_slice_by_slice():
     assert table["p"].tolist()[:2] == pytest.approx([1, 2 * norm.sf(8 / 8**0.5)])
     assert table["low"].gt(0).tolist() == [False, True, False] and "verdict" not in table
     assert compared.overall["delta"].iloc[0] == pytest.approx(9 / 25)
-    assert "medium*" in repr(compared)
+    assert "medium*" in repr(compared) and compared.notes()[1:] == ["* fewer than 10 queries."]
+    assert len(compare_slices(scores, golden, "difficulty", "a", "b", min_n=1).notes()) == 1
 
 
 def test_queries_that_two_runs_answered_in_different_modes_are_left_out():

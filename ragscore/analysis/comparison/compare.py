@@ -103,7 +103,7 @@ def compare_runs(
     table, wider = sides.deltas(deciding, level), ""
     if among is not None:
         n_runs, wide = among
-        beside = aspects(sides.deltas(deciding, wide, deciding), declared)
+        beside = aspects(sides.deltas(deciding, wide, deciding))
         wider = f"; among all {n_runs} runs: {overall_word(beside['verdict'].tolist())}"
     recorded = recorded_parts(rows.results, rows.level.name)
     of_fields = check_recorded(
@@ -127,7 +127,7 @@ def compare_runs(
         **found,
         deltas=table,
         flips=flips(sides.first, sides.second, declared),
-        aspects=aspects(table, declared),
+        aspects=aspects(table),
         _tails=sides.tails(),
         _largest_changes=largest_changes(sides.first, sides.second, declared, deciding),
         _aggregates=aggregates,

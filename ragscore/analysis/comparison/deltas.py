@@ -163,7 +163,7 @@ def verdicts(found: dict[str, Values], metrics: Sequence[Metric], is_asked: Valu
     return pd.Series(words(found["low"], found["high"], is_lower), dtype="str").where(is_told)
 
 
-def aspects(deltas: pd.DataFrame, declared: MetricTable = TABLE) -> pd.DataFrame:
+def aspects(deltas: pd.DataFrame) -> pd.DataFrame:
     """One row per aspect that decides: its `metrics` (joined by a comma), `verdict`, `sentence`.
 
     The metrics of refusals trade against each other, and have one verdict together.
@@ -174,9 +174,7 @@ def aspects(deltas: pd.DataFrame, declared: MetricTable = TABLE) -> pd.DataFrame
         own = rows[names[0]]
         word, low, high = own["verdict"], own["low"], own["high"]
         if len(names) > 1:
-            is_lower = {name: declared.describe(name).better == "lower" for name in names}
-            gains = {name: -rows[name]["delta"] if is_lower[name] else rows[name]["delta"]
-                     for name in names}  # fmt: skip
+            gains = {name: -rows[name]["delta"] for name in names}  # both should be low
             word, sentence = joint_word({name: rows[name]["verdict"] for name in names}, gains)
         elif word == UNSURE and np.isnan(low):
             sentence = f"{own['n']} queries are too few for an interval"

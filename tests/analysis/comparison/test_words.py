@@ -82,7 +82,8 @@ def test_refusing_less_is_read_with_what_it_costs(demo, a, b, word, overall):
     rows, aspects = cmp.deltas.set_index("metric"), cmp.aspects.set_index("aspect")
     assert rows.loc["false_refusal", "verdict"] == word
     assert aspects.loc["refusals", "verdict"] == "can't tell"
-    assert cmp.overall == overall and "a trade?" in repr(cmp)
+    assert cmp.overall == overall
+    assert "but answered_unanswerable went the other way: a trade?" in repr(cmp)
 
 
 @pytest.mark.filterwarnings("ignore:scores that were measured differently:UserWarning")
