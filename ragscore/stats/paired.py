@@ -265,4 +265,4 @@ def queries_needed(
     with np.errstate(divide="ignore", invalid="ignore"):
         # t needs a few more than z
         found = np.ceil((reach * spread / delta) ** 2 + ndtri(1 - level / 2) ** 2 / 2)
-    return np.where(spread > 0, np.where(delta == 0, np.inf, found), np.nan)
+    return np.where(spread > 0, found, np.nan)

@@ -10,7 +10,7 @@ def cosine_matrix(a: Values, b: Values) -> Values:
 
     Rows of different lengths, and empty or zero vectors, have a cosine of 0.
     """
-    if a.shape[1] != b.shape[1] or not a.shape[1]:
+    if a.shape[1] != b.shape[1]:
         return np.zeros((len(a), len(b)))
     lengths = np.linalg.norm(a, axis=1)[:, None] * np.linalg.norm(b, axis=1)[None, :]
     return np.clip(

@@ -3,7 +3,7 @@
 In: scores of runs. Out: for each run its scores, and what its `run-….json` says of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -162,12 +162,16 @@ def own_metrics(scoring: Mapping[str, Any]) -> list[Metric]:
 
 
 def own_columns(
-    scorings: Mapping[str, Mapping[str, Any]], declared: MetricTable, made_by: Mapping[str, Any]
+    scorings: Mapping[str, Mapping[str, Any]],
+    declared: MetricTable,
+    made_by: Mapping[str, Any],
+    scored: Collection[str],
 ) -> tuple[dict[str, list[str]], MetricTable]:
     """Return the columns of your own that runs were saved with, by run, and what is declared.
 
-    Left out are values of a metric that is `declared` now, but was another function then; and,
-    with a warning, those that were not `made_by` these golden_hash, level and policies.
+    Left out are columns that are `scored` now, and those of a metric that is `declared` now, but
+    was another function then; and, with a warning, those that were not `made_by` these golden_hash,
+    level and policies.
 
     Raises
     ------
@@ -186,7 +190,8 @@ def own_columns(
         one
         for own in by_run.values()
         for one in own
-        if not declared.is_own(one) and declared.describe(one).source != own[one].get("source", "")
+        if one in scored
+        or (not declared.is_own(one) and declared.describe(one).source != own[one].get("source"))
     }
     stale = {
         one

@@ -4,7 +4,7 @@ The folder may lie on this machine or on object storage.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial, wraps
@@ -476,7 +476,7 @@ class RunStore(RunStoreVerbs):
         found = self._scored(golden, metrics, names, policies=policies, **how)
         settings = found.settings
         made_by = {"policies": asdict(policies), **settings[["golden_hash", "level"]].iloc[0]}
-        own, declared = self._saved_columns(names, found.table, made_by)
+        own, declared = self._saved_columns(names, found.table, made_by, found.scores.columns)
         scores = found.scores if own is None else with_saved(found.scores, own)
         first, *others = (self._stored[name].scoring.get("primary", []) for name in names)
         primary = first if all(one == first for one in others) else []
@@ -534,14 +534,18 @@ class RunStore(RunStoreVerbs):
 
     @_of_one_state
     def _saved_columns(
-        self, runs: list[str], declared: MetricTable, made_by: Mapping[str, Any]
+        self,
+        runs: list[str],
+        declared: MetricTable,
+        made_by: Mapping[str, Any],
+        scored: Collection[str] = (),
     ) -> tuple[pd.DataFrame | None, MetricTable]:
         """Return the columns of your own that runs were saved with; see `own_columns`.
 
         One row per run and query: run_id, query_id and a column each; None without any.
         """
         scorings = {name: self._stored[name].scoring for name in self._names(runs)}
-        kept, declared = own_columns(scorings, declared, made_by)
+        kept, declared = own_columns(scorings, declared, made_by, scored)
         parts = [
             self._stored_scores([name], own).reset_index()[["run_id", "query_id", *own]]
             for name, own in kept.items()

@@ -171,7 +171,7 @@ def test_a_golden_set_needs_no_more_than_ids():
     golden = rs.Golden(
         queries=pd.DataFrame({"query_id": ["q1", "q2", "q3"]}),
         targets=pd.DataFrame(
-            {"query_id": ["q1", "q3"], "level": "doc", "target_id": ["a", "b"], "grade": [2, 0]}
+            {"query_id": ["q1", "q3"], "level": "doc", "target_id": ["a", "b"], "grade": [1, 0]}
         ),
     )
     # q3's only target has grade 0: nothing says that it can be answered.

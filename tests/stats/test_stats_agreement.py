@@ -174,6 +174,7 @@ def test_two_raters_can_change_places_and_none_agrees_more_than_always(pairs, co
         (weighted_kappa, (["good", "bad"], ["bad", "good"]), [], "ratings"),
         (krippendorff_alpha, ([1, 0],), [1], "ratings"),
         (krippendorff_alpha, ([[1, 0]], "ratio"), ["ratio", "nominal", "interval"], "scale"),
+        (krippendorff_alpha, ([["a", "b"], ["b", "b"]], "interval"), [], "ratings"),
     ],
 )
 def test_ratings_that_dont_fit_are_refused(coefficient, given, named, field):

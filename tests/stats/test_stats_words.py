@@ -96,6 +96,7 @@ def test_over_aspects_the_word_is_that_of_some_and_mixed_of_both(given, word):
         ([0, 0], [1, 0], 0),
         ([], [], 0),
         ([1, 0], [-2, 0], -1),
+        ([0.3, 0.4], [0.6, 0], 0.6),  # .18 / (.5 · .6)
     ],
 )
 def test_cosine(a, b, value):

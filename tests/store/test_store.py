@@ -381,6 +381,43 @@ def test_a_reading_of_ones_own_is_not_stored_as_that_of_its_name(store, name):
         store.save(ev)
 
 
+# Metrics and columns of one's own
+
+
+declared = rs.metric("top@k", "share of hits, of any or none", kind="bounded", better="higher")
+GOOD = declared(lambda hits: hits["grade"].gt(0).groupby([hits["run_id"], hits["query_id"]]).mean())
+BAD = declared(lambda hits: hits["grade"].eq(0).groupby([hits["run_id"], hits["query_id"]]).mean())
+
+
+@pytest.mark.slow
+def test_columns_of_ones_own_come_back_and_metrics_unless_they_were_scored_differently(pair, store):
+    (results, golden), asked = pair, ["mrr", GOOD, "top@7"]
+    ages = results.responses[["run_id", "query_id"]].assign(age=[1.0, 2, 3, 4, 5, 9])
+    ev = rs.evaluate(results, golden, asked).with_columns(ages, better="lower", range=(0, None))
+    store.save(ev)
+    same = partial(pd.testing.assert_frame_equal, check_dtype=False, check_categorical=False)
+    for names in (["mrr"], asked[:2]):
+        again = store.evaluate(golden, names)
+        same(again.scores, ev.scores, check_like=True)
+        assert again._declared.describe("age") == ev._declared.describe("age")
+    relabelled = [
+        one | {"expected_chunk_ids": ["x"], "expected_doc_ids": ["dx"]} for one in THREE_QUERIES
+    ]
+    for labels, names in ((THREE_QUERIES, ["mrr", BAD]), (relabelled, asked)):
+        found = store.evaluate(labels, names).scores.drop(columns="age")
+        same(found, rs.evaluate(results, labels, names).scores)
+    with warned("top@1, top@10, top@3, top@5, top@7"):
+        store.refresh(rs.load_golden(relabelled), runs="a")
+    assert {"top@1", "top@7", "age"} & {*store.scores(runs="a")} == {"age"}
+    store.refresh(golden, runs="b")
+    of_b = ev.scores[ev.scores["run_id"].eq("b")]
+    same(store.scores(runs="b")[["top@7", "age"]], of_b[["top@7", "age"]])
+    one = rs.evaluate(results.select("a"), golden, ["mrr"])
+    store.save(one.with_columns(ages[:3], better="higher"), overwrite=True)
+    with refused("age", "higher is better", "lower is better", field="better, range"):
+        store.evaluate(golden, ["mrr"])
+
+
 # A run looks the same in every session, whatever is saved later
 
 

@@ -17,7 +17,6 @@ from stored import assert_same, named_by
 import ragscore as rs
 from ragscore.store import runs as store_runs
 from ragscore.store import tables as run_tables
-from ragscore.store.place import _named
 from tests.messages import ANY, check, refused
 
 s3fs = pytest.importorskip("s3fs")
@@ -137,27 +136,6 @@ def test_of_two_writers_at_once_one_wins_and_the_other_is_told(write_run, anew, 
     check(outcomes[1 - won], "r", "another writer", field="run_id")
     assert_same(anew().load(), versions[won])
     assert len(names_in(anew())) == len(("run-0001.json", "hits", "responses"))
-
-
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_a_writer_that_fails_leaves_what_was_there(pair, anew, monkeypatch, overwrite):
-    results, store = pair[0], anew()
-    if overwrite:
-        store.save(results)
-    before, kind = names_in(store, "b/"), type(store._place)
-    write = kind.write
-
-    def crash(place, name, data):
-        if name.startswith("b/"):
-            raise OSError("connection lost")
-        write(place, name, data)
-
-    monkeypatch.setattr(kind, "write", _named(crash))
-    with refused("connection lost", "as it was", file=ANY) as caught:
-        store.save(results, overwrite=overwrite)
-    assert "/b/" in caught.value.file
-    assert names_in(store, "b/") == before
-    assert anew().runs()["run_id"].tolist() == ["a", *"b" * overwrite]
 
 
 @pytest.mark.parametrize("run", ["a", None])
