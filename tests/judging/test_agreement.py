@@ -17,7 +17,13 @@ from pandas.testing import assert_frame_equal
 
 import ragscore as rs
 from ragscore.judging.run import ledger_of
-from ragscore.stats import krippendorff_alpha, ppi_difference, ppi_mean
+from ragscore.stats import (
+    cohen_kappa,
+    krippendorff_alpha,
+    ppi_difference,
+    ppi_mean,
+    weighted_kappa,
+)
 from tests.messages import refused, says, warned
 
 A, B = [5, 4, 2, 0, 3], [5, 3, 2, 3, 3]
@@ -59,14 +65,27 @@ def test_disagreement_is_a_share_of_answers_far_apart_or_flipped():
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
-    ("criterion", "scale"),
-    [("judge_correctness", "ordinal"), ("judge_refused", "nominal"), ("faithfulness", "interval")],
-)
-def test_alpha_is_of_the_scale_of_its_criterion(criterion, scale):
-    a, b = [1, 0, 0.5, 1, 0.75], [1, 0.5, 0, 1, 0.5]
-    sides = (labels(one).assign(run_id="r", criterion=criterion) for one in (a, b))
-    alpha = krippendorff_alpha(np.column_stack([a, b]), scale)
-    assert rs.judging.agreement(*sides)["alpha"].tolist() == [pytest.approx(alpha.value)]
+    ("criterion", "width", "least", "scale"),
+    [
+        ("judge_correctness", 5, 4, "ordinal"), ("judge_refused", 1, 0.5, "nominal"),
+        ("faithfulness", 1, 0.8, "interval"),
+    ],
+)  # fmt: skip
+def test_coefficients_take_a_criterions_scale_and_answers_to_one_query_as_one_cluster(
+    criterion, width, least, scale
+):
+    a, b = width * np.random.default_rng(0).integers(0, 3, (2, 60)) / 2
+    groups = np.arange(60) // 3
+    keys = pd.DataFrame({"run_id": list("rst") * 20, "query_id": groups, "criterion": criterion})
+    row = rs.judging.agreement(keys.assign(value=a), keys.assign(value=b)).iloc[0]
+    assert row[["n", "n_clusters", "good_from"]].tolist() == [60, 20, least]
+    for name, one in {
+        "kappa": cohen_kappa(a >= least, b >= least, groups=groups),
+        "weighted_kappa": weighted_kappa(a, b, groups=groups),
+        "alpha": krippendorff_alpha(np.column_stack([a, b]), scale, groups=groups),
+    }.items():
+        found = row[[name, f"{name}_low", f"{name}_high"]].tolist()
+        assert found == pytest.approx([one.value, one.low, one.high])
 
 
 def test_both_criteria_count_on_their_own_so_that_no_rate_exceeds_1():
@@ -205,32 +224,7 @@ def test_judgments_and_ledger_are_saved_with_a_run_or_in_a_store(judged, tmp_pat
         assert_frame_equal(pd.DataFrame(ledger_of(place)), pd.DataFrame(first.ledger))
 
 
-# Answers to one query, and thresholds
-
-
-def of_topics(n_runs, n_topics, seed=0):
-    """Points by two judges for several runs' answers; some topics are hard to judge."""
-    rng = np.random.default_rng(seed)
-    keys = [(f"r{run}", f"t{topic}") for run in range(n_runs) for topic in range(n_topics)]
-    topic = np.array([int(query[1:]) for _, query in keys])
-    truth = rng.integers(0, 6, len(keys))
-    is_off = rng.random(len(keys)) < np.where(topic % 2, 0.05, 0.7)
-    frame = pd.DataFrame(keys, columns=["run_id", "query_id"]).assign(criterion="judge_correctness")
-    return frame.assign(value=truth.astype(float)), frame.assign(
-        value=np.where(is_off, rng.integers(0, 6, len(keys)), truth).astype(float)
-    )
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_answers_to_one_query_are_one_cluster():
-    row = rs.judging.agreement(*of_topics(40, 22)).iloc[0]
-    alone = rs.judging.agreement(*of_topics(1, 880)).iloc[0]
-    assert (row["n"], row["n_clusters"], alone["n_clusters"]) == (880, 22, 880)
-    for name in ("kappa", "weighted_kappa", "alpha"):
-        width = row[f"{name}_high"] - row[f"{name}_low"]
-        assert width > 1.8 * (alone[f"{name}_high"] - alone[f"{name}_low"])
-        assert row[f"{name}_low"] < row[name] < row[f"{name}_high"]
-    assert row["high"] - row["low"] > 1.8 * (alone["high"] - alone["low"])
+# Thresholds and clusters
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
