@@ -95,6 +95,7 @@ WRITTEN = [
 # Command line, exit status, and what it prints.
 LINES = [
     ("check golden.yaml runs/dense", 0, "targets: chunk, doc\nsupported: hit@k, recall@k"),
+    ("check golden.yaml runs/hybrid", 0, "\nwithout costs of responses: cost_usd\n"),
     ("check golden.yaml runs/dense --json", 0, '[{"metric": "hit@k", "supported": true'),
     ("validate golden.yaml", 0, ""),
     ("validate golden.yaml --catalogue catalogue.parquet", 0, ""),
@@ -297,7 +298,7 @@ def test_every_option_is_used_above():
 
 def test_written_files_are_where_they_were_asked_for(desk, capsys):
     for line in WRITTEN:
-        assert main(line.split()) == 0
+        assert main(line.split()) == 0 and capsys.readouterr().out == ""
     assert "<h1>Ours</h1>" in Path("page.html").read_text()
     rows = json.loads(Path("page.json").read_text())["Standings"]
     assert {one["run_id"] for one in rows} == {"dense"}
