@@ -176,7 +176,7 @@ def ask_all(
 
     # Without threads, connections that are bound to the calling thread work.
     if policy.workers == 1 and policy.timeout is None:
-        yield from filter(lambda saved: saved is not None, map(work, requests))
+        yield from map(work, requests)
         return
     pool, futures = ThreadPoolExecutor(policy.workers, "ragscore-ask"), list[Future[Any]]()
     try:

@@ -275,7 +275,7 @@ def _finish(journal: Journal, order: list[str], folder: Path) -> list[str]:
     reported = [record.pop("config", {}) for record in records]
     described, notes = run_description(journal.header, reported)
     run = run_record(described, journal.file)
-    problems = Problems(run["run_id"], strict=True)
+    problems = Problems(folder, strict=True)
     try:
         results = results_of(dict(run), map(Row, records, range(2, len(records) + 2)), problems)
     except Exception:  # each record by itself: only what can't be read is left out

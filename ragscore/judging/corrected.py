@@ -134,9 +134,8 @@ def _row(
     row = [len(judge), int(has.sum()), *means]
     if (refused := _refusal(judge, has, groups, random)) is not None:
         return [*row, *[np.nan] * 5, refused]
-    width = float(bounds[1] - bounds[0])
     if is_difference:
-        best = ppi_difference(judge, people, width=width if width < np.inf else None, groups=groups)
+        best = ppi_difference(judge, people, width=bounds[1] - bounds[0], groups=groups)
     else:
         best = ppi_mean(judge, people, bounds=bounds, groups=groups)
     return [*row, best.value, best.low, best.high, best.weight, best.effective_n, None]

@@ -47,10 +47,9 @@ def relevance_grades(results: Results) -> pd.DataFrame:
     rows = rows[rows["criterion"].eq(CRITERION) & ~is_failed & rows["value"].notna()]
     hits = results.hits.reindex(columns=["run_id", "query_id", "rank", *IDS])
     keyed = hits.astype(dict.fromkeys(("run_id", *IDS), "str"))
-    keyed = keyed.assign(item=keyed["chunk_id"].fillna(keyed["rank"].astype("str")))
-    by_rank = keyed.assign(item=keyed["rank"].astype("str"))
     keys = ["run_id", "query_id", "item"]
-    known = pd.concat([keyed, by_rank]).drop_duplicates(keys)
+    named = [keyed.assign(item=keyed[name].astype("str")) for name in ("chunk_id", "rank")]
+    known = pd.concat(named).dropna(subset=["item"]).drop_duplicates(keys)
     rows = rows.astype({"run_id": "str", "judge": "str"}).fillna({"judge": "judge"})
     found = rows.merge(known[[*keys, *IDS]], on=keys)
     unit = ["query_id", *(name for name in IDS if found[name].notna().any())]

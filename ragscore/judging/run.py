@@ -329,7 +329,7 @@ def judge(
         except BaseException as error:
             # Whatever ended the run, Ctrl-C or a warning too: what was judged is paid for.
             error.judged = judged()  # type: ignore[attr-defined]
-            n = sum(judgment.state not in ("", "skipped") for judgment in due)
+            n = sum(bool(judgment.verdicts) for judgment in due)
             error.add_note(f"{plural(n, 'judgment')} made before: the error's attribute `judged`")
             raise
     return judged()

@@ -140,7 +140,9 @@ def test_a_cut_text_that_lacks_the_snippet_counts_like_none_and_is_said(
 # Labelling in a terminal: what lines do, from a person or from a pipe
 
 
-TO_LABEL = "# kept\n- id: q1\n  query: who?\n- id: q2\n  query: what?  # hm\n"
+TO_LABEL = (
+    "# kept\n- id: q1\n  query: who?\n- id: q2\n  query: what?  # hm\n- id: q3\n  query: why?\n"
+)
 
 
 @pytest.fixture
@@ -156,7 +158,7 @@ def played(golden_file, write_run, monkeypatch, capsys):
         hit("c2", "d2", 2, snippet="By \x1b[31mthem."),
         hit("c3", "d3", 3, snippet="Who knows."),
     ]
-    run = write_run("a", [record("q1", hits), record("q2", hits[:1])])
+    run = write_run("a", [record("q1", hits), record("q2", hits[:1]), record("q3", [])])
 
     def play(*lines, options=()):
         monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines)))
@@ -170,10 +172,21 @@ def rows(file):
     return {row["id"]: row for row in yaml.safe_load(file.read_text())}
 
 
+LABELLED = """\
+── q1 · labelled
+who?
+1  1  docs/d1.md › root · a 1
+      By us.
+   2  docs/d2.md › root · a 2
+      By \\u001b[31mthem.
+0  3  docs/d3.md › root · a 3
+      Who knows.
+"""
+
+
 def test_numbers_are_graded_and_taken_off(golden_file, played):
     printed = played("1, 2=3", "3=0", "2=3", "q", "1")
-    says(printed, "q1", "unlabelled")
-    assert "      By \\u001b[31mthem." in printed and "3  2  docs/d2.md" in printed
+    assert "3  2  docs/d2.md" in printed and printed.endswith(LABELLED)
     supports = rows(golden_file)["q1"]["gold_supports"]
     assert [(one["path"], one.get("grade")) for one in supports] == [
         ("docs/d1.md", None), ("docs/d3.md", 0),
@@ -184,23 +197,27 @@ def test_lines_step_refuse_and_take_back(golden_file, played):
     printed = played("x", "x", "x", "", "1")
     assert rows(golden_file)["q1"]["answerable"] is False
     assert rows(golden_file)["q2"]["gold_supports"][0]["path"] == "docs/d1.md"
-    says(printed, "q2", "unlabelled")
+    assert [line[3:] for line in printed.splitlines() if line.startswith("──")] == [
+        "q1 · unlabelled", "q1 · should refuse", "q1 · unlabelled", "q1 · should refuse",
+        "q2 · unlabelled", "q2 · labelled",
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize("line", ["7", "0", "1=x", "1 2 odd"])
-def test_what_cannot_be_done_is_said_with_the_help_and_nothing_changes(golden_file, played, line):
-    printed = played(line)
-    says(printed, repr(line.split()[-1]), 3)
+@pytest.mark.parametrize("lines", [["7"], ["0"], ["1=x"], ["1 2 odd"], ["n", "n", "1"]])
+def test_what_cannot_be_done_is_said_with_the_help_and_nothing_changes(golden_file, played, lines):
+    printed = played(*lines)
+    says(printed, repr(lines[-1].split()[-1]), 0 if len(lines) > 1 else 3)
     assert "nothing answers it" in printed
     assert golden_file.read_text() == TO_LABEL
     assert not golden_file.with_name("golden.yaml.bak").exists()
 
 
 def test_labels_come_from_a_pipe(golden_file, played):
-    played("1", "n", "x", options=["--level", "doc", "--k", "1"])
+    played("1", "n", "x", "n", "x", options=["--level", "doc", "--k", "1"])
     text = TO_LABEL.replace("who?\n", "who?\n  expected_doc_ids: [d1]\n").replace(
         "# hm\n", "# hm\n  answerable: false\n"
     )
+    text += "  answerable: false\n"
     assert golden_file.read_text() == text
     assert golden_file.with_name("golden.yaml.bak").read_text() == TO_LABEL
     assert played(options=["--skip-labelled"]) == ""

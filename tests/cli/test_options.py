@@ -94,8 +94,9 @@ WRITTEN = [
 ]
 # Command line, exit status, and what it prints.
 LINES = [
-    ("check golden.yaml runs/dense", 0, "supported: hit@k, recall@k"),
-    ("check golden.yaml runs/dense --json", 0, '"metric": "hit@k", "supported": true'),
+    ("check golden.yaml runs/dense", 0, "targets: chunk, doc\nsupported: hit@k, recall@k"),
+    ("check golden.yaml runs/hybrid", 0, "\nwithout costs of responses: cost_usd\n"),
+    ("check golden.yaml runs/dense --json", 0, '[{"metric": "hit@k", "supported": true'),
     ("validate golden.yaml", 0, ""),
     ("validate golden.yaml --catalogue catalogue.parquet", 0, ""),
     (
@@ -165,6 +166,11 @@ LINES = [
         0,
         "judge_groundedness",
     ),
+    (
+        "judge golden.yaml runs/dense --prices prices.json --max-cost 0",
+        1,
+        "judgments not asked, first: max_cost 0 is reached",
+    ),
     ("demo --build --out made", 0, ""),
 ]
 # Options that a line above has, of the other commands that take them, or that a test of its own
@@ -199,7 +205,7 @@ SHARED = [
         0,
         "second judge:",
     ),
-    ("check both.trec --format trec", 0, "without targets: "),
+    ("check both.trec --format trec", 0, "without costs of responses: cost_usd"),
     ("check hits.csv --columns query_id=topicnr,run_id=sys", 0, "supported: timeout, empty"),
     ("validate gold.csv --columns query_id=topicnr,doc_id=answers", 0, ""),
     ("validate qrels.txt --format trec_qrels --json", 0, "[]"),
@@ -292,7 +298,7 @@ def test_every_option_is_used_above():
 
 def test_written_files_are_where_they_were_asked_for(desk, capsys):
     for line in WRITTEN:
-        assert main(line.split()) == 0
+        assert main(line.split()) == 0 and capsys.readouterr().out == ""
     assert "<h1>Ours</h1>" in Path("page.html").read_text()
     rows = json.loads(Path("page.json").read_text())["Standings"]
     assert {one["run_id"] for one in rows} == {"dense"}

@@ -165,6 +165,8 @@ def test_a_mapped_endpoint_gets_what_the_snapshot_says(out):
     ]
     check_sent(sent, results, out)
     assert all(body["search"]["debug"] is True for body in server.bodies)
+    described = {"kind": "http", "method": "POST", "url": f"{server.url}/search", **MAPPING}
+    assert config_of(results)["system"] == described
     hit = results.hits.iloc[0]
     assert (hit["chunk_id"], hit["doc_id"], hit["score"], hit["x_own"]) == ("c1", "d1", 0.5, "kept")
     assert results.responses["answer"].tolist() == ["so"] * 3
@@ -286,7 +288,8 @@ def test_hits_are_kept_if_only_the_answer_failed(out):
 # What is replied, and what the error of its query names.
 BAD = [
     (object(), ["object"]),
-    (None, ["hits", "answer"]),
+    (None, ["hits", "answer", "nothing (null)"]),
+    (7, ["hits", "answer", 7]),
     ({"documents": []}, ["hits", "answer", "mapping"]),
     ([5], ["hits_top_k", 5]),
     ({"hits": [{"chunk_id": True}]}, ["hits_top_k.chunk_id", "boolean"]),
@@ -323,13 +326,15 @@ FAULTS = {
 }
 
 
-def test_a_fault_of_the_server_is_named_and_the_next_query_is_asked(out):
-    n = len(FAULTS)
-    with Server(in_turn(FAULTS.values(), chatbot)) as server:
-        errors = collect(server.url, questions(n + 1), out, retries=0, k=1).responses["error"]
+@pytest.mark.parametrize("retrieval_only", [False, True])
+def test_a_fault_of_the_server_is_named_and_the_next_query_is_asked(out, retrieval_only):
+    n, silent = len(FAULTS), {"debug": {"retrieved_chunks": []}}
+    options = {"retries": 0, "k": 1, "retrieval_only": retrieval_only}
+    with Server(in_turn([*FAULTS.values(), silent], chatbot)) as server:
+        errors = collect(server.url, questions(n + 2), out, **options).responses["error"]
     for error, fault in zip(errors[:n], FAULTS, strict=True):
         says(error, fault)
-    assert pd.isna(errors[n]) and len(server.requests) == n + 1
+    assert errors.isna().tolist()[n:] == [retrieval_only, True] and len(server.requests) == n + 2
 
 
 def test_errors_that_may_pass_are_asked_again_and_others_not(out, monkeypatch):

@@ -211,7 +211,7 @@ def begun_with_3(tmp_path_factory):
         ({"k": 3, "golden": rs.load_golden(OTHER)}, ["golden_hash"]),
         (
             {"k": 5, "limit": 4, "run_id": "r", "suite": "s", "repeat": 2, "mode": "m"},
-            ["run_id", "suite", "repeat", "config.k", "queries", "and 1 more"],
+            ["run_id", "suite", "repeat", "config.k", 'now ["q0", "q1", "q2", "q3"] and 1 more'],
         ),
     ],
 )

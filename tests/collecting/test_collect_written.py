@@ -8,7 +8,6 @@ import random
 import re
 import sqlite3
 import subprocess
-import threading
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -112,25 +111,13 @@ def test_a_record_as_kebab_writes_it_is_kept_whole(tmp_path):
 
 def test_values_of_numpy_and_pandas_become_json():
     values = {
-        "a": np.int64(3),
-        "b": np.float32(0.5),
-        "c": np.array([1, 2]),
-        4: pd.NA,
-        "e": pd.Timestamp("2026-01-02", tz="UTC"),
-        "f": (1.0, float("inf")),
-        "g": np.bool_(True),
-    }
-    expected = {
-        "a": 3,
-        "b": 0.5,
-        "c": [1, 2],
-        "4": None,
-        "e": "2026-01-02T00:00:00+00:00",
-        "f": [1.0, None],
-        "g": True,
-    }
-    found = plain(values, json_scalar)
-    assert found == expected and json.loads(json.dumps(found)) == expected
+        "a": np.int64(3), "b": np.float32(0.5), "c": np.array([1, 2]), 4: pd.NA,
+        "e": pd.Timestamp("2026-01-02", tz="UTC"), "f": (1.0, float("inf")), "g": np.bool_(True),
+    }  # fmt: skip
+    assert json.loads(json.dumps(plain(values, json_scalar))) == {
+        "a": 3, "b": 0.5, "c": [1, 2], "4": None,
+        "e": "2026-01-02T00:00:00+00:00", "f": [1.0, None], "g": True,
+    }  # fmt: skip
 
 
 def test_a_frame_of_hits_is_a_reply(tmp_path):
@@ -146,8 +133,7 @@ def test_a_frame_of_hits_is_a_reply(tmp_path):
 
 def test_ids_of_runs_sort_by_time():
     ids = [journal.new_run_id(), time.sleep(0.001) or journal.new_run_id()]
-    assert ids[0] < ids[1]
-    assert re.fullmatch(r"run_\d{8}T\d{12}_[0-9a-f]{8}", ids[0])
+    assert ids[0] < ids[1] and re.fullmatch(r"run_\d{8}T\d{12}_[0-9a-f]{8}", ids[0])
 
 
 def test_the_snapshot_says_how_when_and_on_what_a_run_was_made(tmp_path, monkeypatch):
@@ -185,7 +171,7 @@ def test_a_single_worker_without_a_time_limit_is_the_calling_thread(tmp_path):
         progress=False,
     )
     connection.close()
-    assert results.hits["chunk_id"].tolist() == ["c1", "c1"] and threading.active_count() >= 1
+    assert results.hits["chunk_id"].tolist() == ["c1", "c1"]
 
 
 def test_a_description_stands_in_the_file_and_the_frame_without_its_key(tmp_path, monkeypatch):
@@ -199,15 +185,15 @@ def test_a_description_stands_in_the_file_and_the_frame_without_its_key(tmp_path
 
 @pytest.mark.parametrize(("again", "kept"), [(None, "first"), ("second", "second")])
 def test_a_resumed_run_keeps_its_description_unless_another_is_given(tmp_path, again, kept, capsys):
-    replies = Mock(side_effect=[ValueError, KeyboardInterrupt, [], []])
+    replies = Mock(side_effect=[ValueError, ValueError, [], KeyboardInterrupt, []])
 
     def collect(note):
-        return rs.collect(lambda query: replies(), GOLDEN, tmp_path, limit=3, note=note)
+        return rs.collect(lambda query: replies(), GOLDEN, tmp_path, limit=4, note=note)
 
     with pytest.raises(KeyboardInterrupt):
         collect("first")
     assert collect(again).runs["note"].tolist() == [kept]
-    says(capsys.readouterr().err.splitlines()[-1], "3/3", "failed=1")
+    says(capsys.readouterr().err.splitlines()[-1], "<lambda>:", "4/4", "failed=2")
 
 
 # Two two_runs are the same but for their timing, or it is said in what they differ

@@ -56,12 +56,12 @@ def test_a_judges_grades_stand_beside_peoples_labels_and_say_so(judged, asked, t
     assert by[("q1", "d1")] == "people" and by[("q1", "d2")] == "words"
     ev = rs.evaluate(asked[0], both, "ndcg_linear@3")
     assert "3 of 5 (words)" in str(ev)
-    by_hand = 1.0  # people say relevant or not: grade 3 is relevant, 1 is not
-    assert ev.scores.loc["q1", "ndcg_linear@3"] == pytest.approx(by_hand)
+    # people say relevant or not: grade 3 is relevant, 1 is not
+    assert ev.scores.loc["q1", "ndcg_linear@3"] == pytest.approx(1)
     back, keys = rs.load_golden(both.save(tmp_path / "golden.yaml")), ["query_id", "doc_id"]
     pair = both.targets[[*keys, "grade", "judged_by"]].merge(back.targets, on=keys)
-    assert len(pair) == 5 and pair["judged_by_x"].equals(pair["judged_by_y"])
-    assert pair["grade_x"].equals(pair["grade_y"])
+    assert len(pair) == 5 and pair["grade_x"].equals(pair["grade_y"])
+    assert pair["judged_by_x"].equals(pair["judged_by_y"])
 
 
 def test_graded_labels_and_grades_stand_on_one_scale_and_others_are_made_binary(judged, asked):
@@ -84,7 +84,10 @@ def test_grades_are_of_the_labels_level_and_a_relevant_hit_answers_its_query(jud
     golden, hits = asked[1], judged.results.hits
     unknown = golden.queries.assign(answerable=pd.array([None, None], dtype="boolean"))
     chunks = golden.targets.assign(level="chunk", chunk_id="c" + golden.targets["doc_id"])
-    named = replace(judged.results, hits=hits.assign(chunk_id="c" + hits["doc_id"]))
+    named = replace(
+        judged.results, hits=hits.assign(chunk_id="c" + hits["doc_id"]),
+        judgments=judged.judgments.assign(item=["cd2", "3", "cd1"]),  # by its id or its rank
+    )  # fmt: skip
     both = rs.judging.Judged(named, golden=rs.Golden(unknown, targets=chunks)).graded()
     assert both.targets[["query_id", "level", "chunk_id", "grade"]].to_numpy().tolist() == [
         ["q1", "chunk", "cd1", 1], ["q2", "chunk", "cd4", 1],
@@ -105,9 +108,13 @@ def test_where_everything_is_labelled_nothing_is_asked(server, asked):
 def test_several_judges_and_repeats_give_the_median(server, asked):
     results, golden = asked
     judged = judge(server, results, golden, repeats=2)
-    more = judged.judgments.assign(judge="other", value=0.0)
-    broken = more.assign(judge="broken", value=3.0, state="judge_failed")
-    both = pd.concat([judged.judgments, more, broken], ignore_index=True)
+    more = [
+        judged.judgments.assign(judge=name, value=value, state=state)
+        for name, value, state in (
+            ("other", 0.0, "scored"), ("broken", 3.0, "judge_failed"), ("silent", None, "scored")
+        )
+    ]  # fmt: skip
+    both = pd.concat([judged.judgments, *more], ignore_index=True)
     results = rs.Results(results.runs, results.responses, results.hits, judgments=both)
     row = rs.judging.Judged(results, golden=golden).grades().set_index("doc_id").loc["d2"]
     assert (row["grade"], row["n"], row["judged_by"]) == (1, 4, "other, words")
