@@ -387,8 +387,9 @@ def _sliced(page: _Page, ev: Any, by: Slicing, is_drawn: bool) -> None:
     own = own.assign(slice=slice_texts(own, names), run=own["run_id"].astype("str"), text=text)
     wide = own.pivot(index="slice", columns="run", values="text")
     wide = wide.reindex(index=in_order(own["slice"].unique()), columns=ev.run_ids).fillna("—")
-    n = own.groupby("slice")["n"].max().reindex(wide.index)
-    wide.insert(0, "n", n.to_numpy())
+    # runs may have values of different queries
+    n = own.groupby("slice")["n"].agg(lambda n: "–".join(map(str, sorted({n.min(), n.max()}))))
+    wide.insert(0, "n", n.reindex(wide.index).to_numpy())
     shown = Table(wide.rename_axis(columns=None).reset_index())
     page.put(name, shown, rows, title=f"{metric} {name[0].lower()}{name[1:]}",
              draw=partial(ev.plot.slices, metric, by) if is_drawn else None)  # fmt: skip
