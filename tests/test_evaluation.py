@@ -115,11 +115,6 @@ def test_selected_runs_come_in_the_order_asked_for_and_queries_keep_their_scores
 # -- widen
 
 
-def lengths(demo):
-    answers = demo.results.responses
-    return answers[["run_id", "query_id"]].assign(length=answers["answer"].str.len().fillna(0))
-
-
 def test_one_row_per_query_counts_for_every_run(demo):
     ages = pd.DataFrame({"query_id": demo.golden.queries["query_id"], "age": np.arange(182.0)})
     own = demo.with_columns(ages, "age")
@@ -128,10 +123,12 @@ def test_one_row_per_query_counts_for_every_run(demo):
 
 
 def test_a_value_outside_the_declared_range_is_refused(demo):
+    answers = demo.results.responses
+    own = answers[["run_id", "query_id"]].assign(length=answers["answer"].str.len().fillna(0))
     with refused(24, 111, 0, 1, field="range"):
-        demo.with_columns(lengths(demo), range=(0, 1))
+        demo.with_columns(own, range=(0, 1))
     with refused("up", "higher", "lower", field="better"):
-        demo.with_columns(lengths(demo), better="up")
+        demo.with_columns(own, better="up")
 
 
 # -- stores
