@@ -1,54 +1,34 @@
-"""Two runs scored and compared without an evaluation, and what an evaluation was made by."""
+"""Two runs scored and compared in one call, and what an evaluation was made by."""
 
-from dataclasses import asdict
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 
 import ragscore as rs
-from ragscore.analysis.comparison import compare
 from ragscore.analysis.comparison.changes import flips, values_of
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.frames.data import Golden, Results, check_inputs, run_names
+from ragscore.frames.data import Golden, Results
 from ragscore.frames.errors import unsaid
-from ragscore.scoring.level import Level
 from ragscore.scoring.policies import Policies
-from ragscore.scoring.primary import primary_of
 from ragscore.scoring.provenance import provenance_of, relevant
 from ragscore.scoring.readings import find_reading
-from ragscore.scoring.rows import Rows
-from ragscore.scoring.score import score
-from ragscore.scoring.summary import chosen_columns, metric_columns
-from ragscore.scoring.turns import with_turns
+from ragscore.scoring.summary import metric_columns
 
 
 def compare_runs(
     results: Results, golden: Golden, baseline: str, candidate: str, *, scores: Any = None,
-    metrics: Any = None, rule: Any = None, profile: Any = None, policies: Any = None,
-    **how: Any,
+    metrics: Any = None, primary: Any = None, rule: Any = None, profile: Any = None, **how: Any,
 ) -> Comparison:  # fmt: skip
-    """Compare two runs, their scores made by the policies among `how` if none are given."""
-    check_inputs(results, golden)
-    fields = {name: how.pop(name) for name in Policies.ALLOWED if name in how}
-    policies = Policies.of(fields, asdict(policies) if policies else find_reading(profile).policies)
-    if scores is None:
-        pair = results.select(list(dict.fromkeys(run_names(results.runs, [baseline, candidate]))))
-        with unsaid("golden queries without a row"):
-            scores = score(pair, golden, metrics, rule=rule, profile=profile, **asdict(policies))
-        metrics = None if metrics == "all" else metrics
-    asked = scores[scores["run_id"].isin([baseline, candidate])]
-    primary = chosen_columns(asked, metrics) if metrics else primary_of(asked)
-    how = {"primary": primary, **how}
-    results, golden = with_turns(results, golden)
-    pair = results.select(list(dict.fromkeys(run_names(results.runs, [baseline, candidate]))))
-    reading, lists = find_reading(profile), policies.lists(pair)
-    golden, of_hits = reading._golden(golden)
-    level = Level.of(lists, of_hits, policies.match)
-    rows = Rows(lists, golden, level, of_hits, rule, reading)
-    return compare.compare_runs(
-        rows, baseline, candidate, scores=scores, metrics=metrics, policies=policies, **how
-    )
+    """Compare two runs, scored by the policies among `how`; `scores` stand in for their own."""
+    policies = {name: how.pop(name) for name in Policies.ALLOWED if name in how}
+    with unsaid("golden queries without a row"):
+        ev = rs.evaluate(
+            results, golden, metrics, primary=primary, rule=rule, profile=profile, **policies
+        )
+    ev = ev if scores is None else replace(ev, scores=scores)
+    return ev.compare(baseline, candidate, **how)
 
 
 def flips_of(scores: pd.DataFrame, *args: Any, **how: Any) -> pd.DataFrame:

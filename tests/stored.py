@@ -81,7 +81,10 @@ def put_file(store: rs.RunStore, run: str, kind: str, content: bytes) -> None:
 
 def put_table(store: rs.RunStore, run: str, kind: str, table: Any, **options: Any) -> None:
     """Put another table in place of a run's, as another program would have written it."""
-    put_file(store, run, kind, parquet_bytes(table, **options))
+    sink = pa.BufferOutputStream()
+    arrow = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table)
+    pq.write_table(arrow, sink, **options)
+    put_file(store, run, kind, bytes(sink.getvalue()))
 
 
 def edit_table(
@@ -89,11 +92,3 @@ def edit_table(
 ) -> None:
     """Put what `edit` makes of a run's table in its place."""
     put_table(store, run, kind, edit(pq.read_table(stored_file(store, run, kind))))
-
-
-def parquet_bytes(table: Any, **options: Any) -> bytes:
-    """A table as a Parquet file."""
-    sink = pa.BufferOutputStream()
-    arrow = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table)
-    pq.write_table(arrow, sink, **options)
-    return bytes(sink.getvalue())

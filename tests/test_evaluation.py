@@ -168,12 +168,12 @@ def test_one_row_per_query_counts_for_every_run(demo):
 
 
 def test_a_value_outside_the_declared_range_is_refused(demo):
-    ids = demo.results.responses[["run_id", "query_id"]]
-    lengths = ids.assign(length=demo.results.responses["answer"].str.len().fillna(0))
+    answers = demo.results.responses
+    own = answers[["run_id", "query_id"]].assign(length=answers["answer"].str.len().fillna(0))
     with refused(24, 111, 0, 1, field="range"):
-        demo.with_columns(lengths, range=(0, 1))
+        demo.with_columns(own, range=(0, 1))
     with refused("up", "higher", "lower", field="better"):
-        demo.with_columns(lengths, better="up")
+        demo.with_columns(own, better="up")
 
 
 # -- stores

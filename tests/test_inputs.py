@@ -17,7 +17,6 @@ from ragscore.scoring.level import resolve_spans
 from ragscore.scoring.rules import matched_pairs
 from ragscore.scoring.summary import summarize
 from ragscore.scoring.targets import targets_at
-from tests.compared import compare_runs
 from tests.messages import ANY, refused
 
 SPAN = {"doc_id": "d", "start": 1, "end": 9, "span_unit": "line"}
@@ -253,10 +252,6 @@ def test_a_wrong_argument_is_one_short_error(ev, verb, args, place, meant, wrong
         (lambda ev: rs.score(ev.results, ev.golden, [5]), ("metrics", 5)),
         (lambda ev: rs.score(ev.golden, ev.results), ("results", "Golden", "Results")),
         (lambda ev: rs.score(ev.results, "golden.yaml"), ("golden", "str", "Golden")),
-        (
-            lambda ev: compare_runs(ev.golden, ev.results, "a", "b"),
-            ("results", "Golden", "Results"),
-        ),
         (lambda ev: rs.Golden(queries="golden.yaml"), ("queries", "str", "DataFrame")),
         (
             lambda ev: rs.RunStore("none").save(ev.golden, golden=ev.results),

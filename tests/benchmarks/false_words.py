@@ -51,15 +51,12 @@ class Drawn:
     groups: np.ndarray
     means: np.ndarray
 
-    @property
-    def ids(self) -> pd.Index:
-        """Names of the queries: one that was drawn twice is two."""
-        return pd.Index([f"q{place:04}" for place in range(len(self.values))], name="query_id")
-
     def aligned(self, runs: Sequence[int]) -> AlignedScores:
         """Return the scores of these runs as leaderboards and comparisons have them."""
         values, metrics = self.values[:, runs], list(demo()[0].metrics)
-        return AlignedScores(self.ids, [f"r{run:02}" for run in runs], metrics, values)
+        # a query that was drawn twice is two
+        ids = pd.Index([f"q{place:04}" for place in range(len(values))], name="query_id")
+        return AlignedScores(ids, [f"r{run:02}" for run in runs], metrics, values)
 
 
 @cache

@@ -7,6 +7,7 @@ import json
 import random
 import tempfile
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,39 +32,22 @@ def lines(n: int) -> Iterator[str]:
         yield json.dumps(record(f"q{number}", hits, answer=said)) + "\n"
 
 
-def _bare(path: str) -> Callable[[], Any]:
-    from pyarrow import json as pa_json
-
-    return lambda: pa_json.read_json(path)
-
-
-def _ours(path: str) -> Callable[[], Any]:
-    import ragscore as rs
-
-    return lambda: rs.load_results(path)
-
-
-def _into_store(path: str) -> Callable[[], Any]:
-    import ragscore as rs
-
-    store = rs.RunStore(tempfile.mkdtemp(dir=Path(path).parent))
-    return lambda: store.save(rs.io.load_pieces(path))
-
-
-def _polars(path: str) -> Callable[[], Any]:
-    import polars
-
-    return lambda: polars.read_ndjson(path)
-
-
-READERS = {
-    "pyarrow.json, bare": _bare, "ragscore": _ours, "ragscore, to a store": _into_store,
-    "polars, nested": _polars,
+# Reader -> the module that it needs, and a call of it that is measured.
+READERS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
+    "pyarrow.json, bare": ("pyarrow.json", lambda tool, path: tool.read_json(path)),
+    "ragscore": ("ragscore", lambda tool, path: tool.load_results(path)),
+    "ragscore, to a store": (
+        "ragscore",
+        lambda tool, path: tool.RunStore(f"{path}.store").save(tool.io.load_pieces(path)),
+    ),
+    "polars, nested": ("polars", lambda tool, path: tool.read_ndjson(path)),
 }  # fmt: skip
 
 
 def read(reader: str, path: str) -> Measured:
-    return {"seconds": timed(READERS[reader](path))[0]}
+    module, call = READERS[reader]
+    tool = import_module(module)
+    return {"seconds": timed(lambda: call(tool, path))[0]}
 
 
 def main(n_lines: int = 20_000, repeats: int = 3) -> None:

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -102,10 +102,12 @@ def ranx(folder: str) -> Measured:
     names = [*cut, "mrr"]
 
     def score(folder: str) -> Any:
-        hits, targets = map(_as_objects, _read(folder))
+        # it refuses pandas' own texts, and small integers
+        kinds = {"query_id": object, "doc_id": object}
+        hits, targets = (one.astype(kinds) for one in _read(folder))
         columns = {"q_id_col": "query_id", "doc_id_col": "doc_id"}
         run = tool.Run.from_df(hits, score_col="score", **columns)
-        qrels = tool.Qrels.from_df(targets, score_col="grade", **columns)
+        qrels = tool.Qrels.from_df(targets.astype({"grade": "int64"}), score_col="grade", **columns)
         return tool.evaluate(qrels, run, names, make_comparable=True)
 
     with tempfile.TemporaryDirectory() as tiny:  # compiles for ids of these lengths
@@ -160,12 +162,6 @@ def _read(folder: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     return hits, targets
 
 
-def _as_objects(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame as ranx takes it: it refuses pandas' own texts, and small integers."""
-    wanted = {"query_id": object, "doc_id": object, "grade": "int64"}
-    return frame.astype({name: dtype for name, dtype in wanted.items() if name in frame})
-
-
 def _dicts(frame: pd.DataFrame, value: str) -> dict[str, dict[str, Any]]:
     """Return {query: {document: value}}, row by row, as people write it."""
     found: dict[str, dict[str, Any]] = {}
@@ -176,16 +172,18 @@ def _dicts(frame: pd.DataFrame, value: str) -> dict[str, dict[str, Any]]:
 
 
 def _measured(seconds: float, means: Any, names: tuple[str, ...]) -> Measured:
-    own = {ours: float(means[one]) for ours, one in zip(CHECKED, names, strict=True)}
-    return {"seconds": seconds, "means": own}
+    pairs = zip(CHECKED, names, strict=True)
+    return {"seconds": seconds, "means": {ours: float(means[one]) for ours, one in pairs}}
 
 
 def main(sizes: tuple[int, ...] = (10**5, 10**6, 10**7), repeats: int = 3) -> None:
     """Print seconds and peak memory of every tool at every size."""
     print(f"{'read, score, mean':24}{'hits':>12}{'seconds':>9}{'range':>15}{'MiB':>7}")
     for hits in sizes:
-        tools = [name for name in TOOLS if IS_THERE.get(name, True)]
-        tools = [name for name in tools if hits <= SLOW_ABOVE or name not in SLOW]
+        tools = [
+            name for name in TOOLS
+            if IS_THERE.get(name, True) and (hits <= SLOW_ABOVE or name not in SLOW)
+        ]  # fmt: skip
         rows = []
         with tempfile.TemporaryDirectory() as folder:
             run_fresh("workload", "write_workload", folder=folder, n_queries=hits // 100)
@@ -196,7 +194,6 @@ def main(sizes: tuple[int, ...] = (10**5, 10**6, 10**7), repeats: int = 3) -> No
         means = found[list(CHECKED)].first()
         assert (means.max() - means.min() < 1e-6).all(), means
         for name, runs in found:
-            wall, spread = runs["seconds"], f"{runs['seconds'].min():.2f} to "
-            spread += f"{wall.max():.2f}"
-            rss = runs["rss"].median()
-            print(f"{name:24}{hits:>12,}{median(wall):>9.2f}{spread:>15}{rss:>7,.0f}")
+            wall, rss = runs["seconds"], runs["rss"].median()
+            spread = f"{wall.min():.2f} to {wall.max():.2f}"
+            print(f"{name:24}{hits:>12,}{wall.median():>9.2f}{spread:>15}{rss:>7,.0f}")

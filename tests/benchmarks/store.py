@@ -7,7 +7,6 @@ pyarrow gets the list of files for nothing.
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow.dataset as ds
@@ -51,12 +50,11 @@ def write(root: str, n_runs: int, n_queries: int) -> Measured:
 def ours(root: str, reading: str) -> Measured:
     store, golden = rs.RunStore(f"{root}/store"), read_golden(Path(root))
 
-    def own_runs() -> list[str]:
-        return store.runs().query("system == 's7'")["run_id"].tolist()
-
     read = {
         "one metric": lambda: store.scores(metrics=METRIC),
-        "one system": lambda: store.scores(metrics=METRIC, runs=own_runs()),
+        "one system": lambda: store.scores(
+            metrics=METRIC, runs=store.runs().query("system == 's7'")["run_id"].tolist()
+        ),
         "all loaded": store.load,
         "trend": lambda: store.trend(METRIC),
         "all scored anew": lambda: store.scores(golden),
@@ -69,11 +67,13 @@ def theirs(root: str, reading: str) -> Measured:
     first, every = (7, N_SYSTEMS) if reading == "one system" else (0, 1)
     files = {table: store.files(table)[first::every] for table in READINGS[reading]}
 
-    def read() -> list[Any]:
-        columns = READINGS[reading]
-        return [ds.dataset(files[table]).to_table(columns=columns[table]) for table in columns]
-
-    return first_and_again(read, CALLS)
+    return first_and_again(
+        lambda: [
+            ds.dataset(files[table]).to_table(columns=columns)
+            for table, columns in READINGS[reading].items()
+        ],
+        CALLS,
+    )
 
 
 def main(n_runs: int = 1_000, n_queries: int = 500) -> None:

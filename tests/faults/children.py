@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 import sys
+import traceback
 import warnings
 from collections.abc import Callable
 from multiprocessing import get_context
@@ -49,19 +50,15 @@ class Child:
 def _answer(work: Callable[[], Any], into: Any) -> None:
     warnings.simplefilter("ignore")
     before = _peak_kb()  # of the process that it was forked from
-    answer = outcome_of(work)
-    if _peak_kb() > LIMIT_KB + before:
-        answer = f"CRASH took {_peak_kb()} KB"
-    into.send(answer)
+    answer, peak = outcome_of(work), _peak_kb()
+    into.send(f"CRASH took {peak} KB" if peak > LIMIT_KB + before else answer)
 
 
 def _peak_kb() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def start(work: Callable[[], Any]) -> Child:
-    """Fork a process that does this and answers with what comes of it."""
-    return Child(work)
+start = Child  # forks a process that does this and answers with what comes of it
 
 
 def outcome_of(work: Callable[[], Any]) -> Any:
@@ -71,10 +68,8 @@ def outcome_of(work: Callable[[], Any]) -> Any:
     except rs.DataError as error:
         return f"DataError: {error}"
     except BaseException as error:
-        place = error.__traceback__
-        while place is not None and place.tb_next is not None:
-            place = place.tb_next
-        where = f"{Path(place.tb_frame.f_code.co_filename).name}:{place.tb_lineno}" if place else ""
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(place.filename).name}:{place.lineno}"
         return f"CRASH {type(error).__name__}: {error} ({where})"
 
 

@@ -41,10 +41,6 @@ def with_choices(value):
     return lambda body: verdict(body) | {"choices": value}
 
 
-def with_content(value):
-    return with_choices([{"message": {"role": "assistant", "content": value}}])
-
-
 def with_text(text):
     return lambda body: completed(body, text(json.dumps(judged(body))))
 
@@ -53,17 +49,14 @@ def with_usage(value):
     return lambda body: verdict(body) | {"usage": value}
 
 
-def with_counts(prompt, completion):
-    return with_usage({"prompt_tokens": prompt, "completion_tokens": completion})
-
-
 DEEP = b"[" * 100_000
 ENVELOPES = {
     **{f"choices {value!r}": (FAILED, with_choices(value)) for value in (
         "abc", 5, None, {}, [], [[]], [None], [{}], [{"message": "x"}], [{"message": [1]}],
         [{"message": None}], {"0": {"message": {"content": "x"}}}, True, 1e308,
     )},
-    **{f"content {value!r}": (FAILED, with_content(value)) for value in (
+    **{f"content {value!r}": (FAILED, with_choices(
+        [{"message": {"role": "assistant", "content": value}}])) for value in (
         5, [], [{"type": "text", "text": "{}"}], {}, True, None, "", "{}", "[]", "null", "5",
         '{"score": 5}', "\ud800", "\x00", '{"score": NaN}', "{" * 50_000, "[" * 50_000,
         '{"a":' * 50_000, '{"score": ' + "9" * 5_000 + "}", "<think>" * 1_000, "``" * 5_000,
@@ -72,7 +65,8 @@ ENVELOPES = {
     **{f"usage {value!r}"[:60]: (SCORED, with_usage(value)) for value in (
         "abc", 5, None, [], {}, True, {"prompt_tokens": {}}, [{"prompt_tokens": 1}],
     )},
-    **{f"counts {value!r}"[:60]: (SCORED, with_counts(*value)) for value in (
+    **{f"counts {value!r}"[:60]: (SCORED, with_usage(
+        dict(zip(("prompt_tokens", "completion_tokens"), value, strict=True)))) for value in (
         ("twelve", "one"), (-5, 10), (5, -10), (10**400, 1), (1, 10**400), (1.5, 2), (True, False),
         (None, 3), ([], {}), (1e308, 1e308), (-(10**18), -(10**18)), (float("nan"), 1),
         (float("inf"), 1), (10**18, 1),

@@ -86,8 +86,7 @@ class Operation(NamedTuple):
         if self.name == "refresh":
             return store.refresh(labels(self.n), runs="r")
         if self.name == "add":
-            ids = [str(self.n), ""]
-            chunks = {"chunk_id": [f"c{one}" for one in ids], "doc_id": [f"d{one}" for one in ids]}
+            chunks = [{"chunk_id": f"c{one}", "doc_id": f"d{one}"} for one in (self.n, "")]
             return store.add("r", chunks=pd.DataFrame(chunks))
         run = results("r", self.n)
         return store.save(

@@ -44,14 +44,6 @@ def either(file, *arguments, strict, **options):
         return rs.load_golden(file, *arguments, strict=strict, **options)
 
 
-def documents(file, **_):
-    return rs.io.load_documents(file)
-
-
-def with_topics(file, **options):
-    return rs.load_golden(file.parent / "qrels.txt", topics=file, **options)
-
-
 @dataclass(frozen=True)
 class Attacked:
     """A good file, what lies beside it, and how it is read."""
@@ -98,9 +90,12 @@ def of_records(file, good, how, load, **more):
 # Every reader with a good file of its own.
 CASES = {}
 for name, (form, file, good, how, beside, target) in READERS.items():
-    load = rs.load_golden if name in IS_GOLDEN else rs.load_results if form else documents
+    load = rs.load_golden if name in IS_GOLDEN else rs.load_results
     files = {inner: text.encode() for inner, text in beside.items()}
-    CASES[name] = of_records(file, good, how, load, target=target, beside=files, format=form)
+    CASES[name] = of_records(
+        file, good, how, load if form else lambda file, **_: rs.io.load_documents(file),
+        target=target, beside=files, format=form,
+    )  # fmt: skip
 CASES |= {
     "hits.csv": Attacked(
         "hits.csv", HITS.to_csv(index=False).encode(), rs.load_results, format="table"
@@ -111,7 +106,8 @@ CASES |= {
     "hits.parquet": Attacked("hits.parquet", HITS.to_parquet(), rs.load_results),
     "labels.parquet": Attacked("labels.parquet", LABELS.to_parquet(), rs.load_golden),
     "topics": Attacked(
-        "topics.txt", TOPICS.encode(), with_topics,
+        "topics.txt", TOPICS.encode(),
+        lambda file, **options: rs.load_golden(file.parent / "qrels.txt", topics=file, **options),
         beside={"qrels.txt": b"q1 0 d1 1\nq2 0 d3 2\n"},
     ),
     "judgments.jsonl": of_records(

@@ -123,9 +123,9 @@ Entries = dict[str, bytes | None]
 
 
 def entries(root: Path) -> Entries:
-    places = sorted(root.rglob("*"))
     return {
-        str(one.relative_to(root)): None if one.is_dir() else one.read_bytes() for one in places
+        str(one.relative_to(root)): None if one.is_dir() else one.read_bytes()
+        for one in sorted(root.rglob("*"))
     }
 
 
@@ -209,9 +209,8 @@ def test_a_power_cut_leaves_the_old_state_or_the_new_one(name, seed):
     new, random = operation.becomes(state), Random(seed)
     moments = recorded(name)
     last = len(moments) - 1
-    at, cut = random.randrange(len(moments)), random.choice(LEFT)
-    if seed == 0:
-        at, cut = last, "synced"
+    drawn = random.randrange(len(moments)), random.choice(LEFT)
+    at, cut = drawn if seed else (last, "synced")
     root = small.copied(state)
     shutil.rmtree(root)
     lay_out(cut, moments[at], root, random)

@@ -166,11 +166,7 @@ def n_calls(state: State, operation: Operation) -> int:
     """How many calls an operation makes."""
     store, numbers = attacked(state), []
 
-    def count(number: int, call: Callable[[], Any]) -> Any:
-        numbers.append(number)
-        return call()
-
-    with between(store, count):
+    with between(store, lambda number, call: (numbers.append(number), call())[1]):
         operation.do(store)
     return len(numbers)
 

@@ -57,18 +57,9 @@ def pour(begun: bytes, piece: bytes) -> Parts:
         yield piece
 
 
-def mutated(query: str, drawn: random.Random) -> Parts:
-    return [damaged(drawn.random(), reply(good(query)))]
-
-
 def says(*bodies: bytes) -> Callable[[str, random.Random], Parts]:
     """Send one of these replies."""
     return lambda query, drawn: [drawn.choice(bodies)]
-
-
-def redirect(query: str, drawn: random.Random) -> Parts:
-    status = drawn.choice(["301 M", "302 F", "303 S", "307 T", "308 P"])
-    return [reply(b"", "Location: http://localhost:{port}/ask", status=status)]
 
 
 ODD = [
@@ -118,7 +109,10 @@ FAULTS: dict[str, tuple[Callable[[str, random.Random], Parts], str]] = {
     "gzip cut short": (
         lambda q, d: [reply(gzip.compress(good(q))[:-12], "Content-Encoding: gzip")],
         "JSON|Decoding"),
-    "redirect": (redirect, "http://localhost"),
+    "redirect": (
+        says(*(reply(b"", "Location: http://localhost:{port}/ask", status=status)
+               for status in ("301 M", "302 F", "303 S", "307 T", "308 P"))),
+        "http://localhost"),
     "odd redirect": (
         says(reply(b"", "Location: http://[", status="302 F"),
              reply(b"", "Location: \x01", status="302 F")), "302|Protocol|redirect"),
@@ -127,7 +121,7 @@ FAULTS: dict[str, tuple[Callable[[str, random.Random], Parts], str]] = {
     "not HTTP": (says(b"SSH-2.0-OpenSSH_9.6\r\n", b"\0" * 99, b"HTTP/9.9 x y\r\n\r\n"), "Protocol"),
     "odd JSON": (says(*map(reply, ODD)), "."),
     "odd JSON, packed": (says(*map(packed, ODD)), "."),
-    "mutated": (mutated, ""),
+    "mutated": (lambda q, d: [damaged(d.random(), reply(good(q)))], ""),
 }  # fmt: skip
 
 

@@ -4,7 +4,6 @@ A page runs top to bottom in one namespace, in a folder of its own that holds a 
 """
 
 import contextlib
-import importlib.util
 import io
 import os
 import re
@@ -14,6 +13,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -89,16 +89,16 @@ def run(page: Path, folder: Path) -> list[tuple[Block, Block | None, str]]:
             if block.language in FILES and block.name:
                 Path(block.name).parent.mkdir(parents=True, exist_ok=True)
                 Path(block.name).write_text(block.text, encoding="utf-8")
-            elif block.language == "python" and is_runnable(block.text):
+            elif block.language == "python" and all(map(find_spec, OPTIONAL.findall(block.text))):
                 done.append((block, shown, run_python(block, namespace)))
             elif block.language == "sh" and not block.text.startswith("python3 -m venv"):
                 done.append((block, shown, run_shell(block)))  # .ci/run tries the others
-            elif block.language == "text" and not block.name:
-                is_printed = before is not None and before.language in ("python", "sh")
-                assert is_printed, f"{block}: text that nothing printed"
             else:
-                is_known = block.language in ("python", "sh", "text")
-                assert is_known, f"{block}: can't be run, or is a file without a name"
+                is_printed = before is not None and before.language in ("python", "sh")
+                is_shown = block.language == "text" and (block.name or is_printed)
+                assert is_shown or block.language in ("python", "sh"), (
+                    f"{block}: can't be run, is a file without a name or text that nothing printed"
+                )
     for block, shown, printed in done:
         assert shown or not printed.strip(), f"{block}: no text block shows this:\n{printed}"
     return done
@@ -107,19 +107,12 @@ def run(page: Path, folder: Path) -> list[tuple[Block, Block | None, str]]:
 def _loaded_once(load: Callable[..., Any]) -> Callable[..., Any]:
     """Load the demo's files once for all pages that evaluate them; anything else each time."""
     kept = cache(load)
-
-    def loaded(source: object, **how: object) -> Any:
-        is_of_demo = isinstance(source, str) and source.startswith("data/demo/") and not how
-        return (kept if is_of_demo else load)(source, **how)
-
-    return loaded
+    return lambda source, **how: (
+        kept if str(source).startswith("data/demo/") and not how else load
+    )(source, **how)
 
 
 _demo_golden, _demo_results = map(_loaded_once, (load_golden, load_results))
-
-
-def is_runnable(code: str) -> bool:
-    return all(importlib.util.find_spec(name) is not None for name in OPTIONAL.findall(code))
 
 
 def run_python(block: Block, namespace: dict[str, object]) -> str:

@@ -48,6 +48,14 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
+def ticked(names: Iterable[str], between: str = ", ") -> str:
+    return between.join(f"`{one}`" for one in names)
+
+
+def open_of(kind: Any) -> list[str]:
+    return [f"{prefix}*" for prefix in kind.open_prefixes]
+
+
 # -- api.md and api/: the names that Sphinx describes --
 
 # Page -> its title, its first sentence, and its parts: heading -> names below `ragscore`.
@@ -169,11 +177,6 @@ def found(name: str) -> Any:
     return value
 
 
-def names_in(namespace: str) -> list[str]:
-    """Return the public names of a namespace."""
-    return [f"{namespace}.{name}" for name in found(namespace).__all__]
-
-
 def members(cls: type) -> list[str]:
     """Return the methods and properties that a class has from this package."""
     kinds = (classmethod, staticmethod, property, cached_property, Verb)
@@ -201,7 +204,8 @@ def api_page(name: str) -> str:
 
 
 def expanded(name: str) -> list[str]:
-    return names_in(name) if name in NAMESPACES else [name]
+    """Return a name, or those of a namespace."""
+    return [f"{name}.{one}" for one in found(name).__all__] if name in NAMESPACES else [name]
 
 
 def directive(name: str) -> str:
@@ -294,14 +298,19 @@ def metrics_of(part: str) -> list[Any]:
 
 
 def metric_table(part: str) -> str:
-    rows = []
-    for metric in metrics_of(part):
-        better = metric.better if metric.range == "0 to 1" else f"{metric.better}; {metric.range}"
-        name = f"`{metric.name}`" + ("" if metric.default else " ○")
-        rows.append(
-            [name, plain(metric.formula), better, plain(metric.nan_when), plain(metric.also)]
-        )
-    return table(["metric", "formula", "better", "NaN when", "elsewhere"], rows)
+    return table(
+        ["metric", "formula", "better", "NaN when", "elsewhere"],
+        (
+            [
+                f"`{one.name}`" + ("" if one.default else " ○"),
+                plain(one.formula),
+                one.better if one.range == "0 to 1" else f"{one.better}; {one.range}",
+                plain(one.nan_when),
+                plain(one.also),
+            ]
+            for one in metrics_of(part)
+        ),
+    )
 
 
 def plain(text: str) -> str:
@@ -317,10 +326,13 @@ Fields = dict[str, tuple[str, ...]]
 
 
 def field_table(fields: Fields, becomes: Callable[[str], str] | None = None) -> str:
-    rows = []
-    for name, (kind, meaning, *column) in fields.items():
-        rows.append([f"`{name}`", kind, meaning, *(column or [becomes(name) if becomes else ""])])
-    return table(["field", "type", "meaning", "becomes"], rows)
+    return table(
+        ["field", "type", "meaning", "becomes"],
+        (
+            [f"`{name}`", kind, meaning, *(column or [becomes(name) if becomes else ""])]
+            for name, (kind, meaning, *column) in fields.items()
+        ),
+    )
 
 
 _IDS = "list, or mapping"
@@ -552,14 +564,21 @@ def run_column(part: str) -> Callable[[str], str]:
 
 
 def citation_kinds() -> str:
-    rows = []
-    for kind in CITATION_KINDS:
-        first, last, step = SPAN_FIELDS.get(kind, ("", "", 0))
-        fields = ", ".join(f"`{one}`" for one in dict.fromkeys([first, last]) if one)
-        unit = SPAN_UNITS.get(kind, "")
-        end = "is part of the text" if step else "is the first after it"
-        rows.append([kind, fields or "any", unit or "no span", f"`{last}` {end}" if last else ""])
-    return table(["kind", "fields of the span, beside `path`", "`span_unit`", "the last one"], rows)
+    spans = [(kind, SPAN_FIELDS.get(kind, ("", "", 0))) for kind in CITATION_KINDS]
+    return table(
+        ["kind", "fields of the span, beside `path`", "`span_unit`", "the last one"],
+        (
+            [
+                kind,
+                ticked(dict.fromkeys([first, last])) if last else "any",
+                SPAN_UNITS.get(kind, "no span"),
+                f"`{last}` {'is part of the text' if step else 'is the first after it'}"
+                if last
+                else "",
+            ]
+            for kind, (first, last, step) in spans
+        ),
+    )
 
 
 # -- formats.md --
@@ -570,33 +589,38 @@ def formats(side: str) -> str:
     rows = []
     for one in (*FORMATS[side], TABLES[side]):
         what, told_by = one.about[:2]
-        endings = ", ".join(f"`{end}`" for end in one.suffixes)
-        written = f"yes{', ' if endings else ''}{endings}" if one.write else ""
-        options = ", ".join(f"`{option}=`" for option in one.options)
-        what += f"; options {options}" if options else ""
+        if one.options:
+            what += f"; options {ticked(f'{option}=' for option in one.options)}"
+        written = ", ".join(["yes", *(f"`{end}`" for end in one.suffixes)]) if one.write else ""
         rows.append([f"`{one.name}`", what, told_by, written])
     return table(["`format=`", "what it is", "recognized by", "written"], rows)
 
 
 def tools() -> str:
     """Return what is read of each tool's file by its path, from its declaration."""
-    rows = []
-    for one in (one for one in TOOLS if one.columns):
-        read = [
-            f"`{ours}` ← {' or '.join(f'`{path}`' for path in paths.split())}"
-            for ours, paths in one.columns.items()
-        ]
-        rows.append([f"`{one.name}`", one.about[0], ", ".join(read)])
-    return table(["`format=`", "what it is", "columns"], rows)
+    return table(
+        ["`format=`", "what it is", "columns"],
+        (
+            [
+                f"`{one.name}`",
+                one.about[0],
+                ", ".join(
+                    f"`{ours}` ← {ticked(paths.split(), ' or ')}"
+                    for ours, paths in one.columns.items()
+                ),
+            ]
+            for one in TOOLS
+            if one.columns
+        ),
+    )
 
 
 def roles(side: str) -> str:
     names = {"results": RESULT_ROLES, "golden": GOLDEN_ROLES}[side]
-    rows = [
-        [f"`{role}`", ", ".join(f"`{one}`" for one in dict.fromkeys(known.split()))]
-        for role, known in names.items()
-    ]
-    return table(["role", "names of columns, the surest first"], rows)
+    return table(
+        ["role", "names of columns, the surest first"],
+        ([f"`{role}`", ticked(dict.fromkeys(known.split()))] for role, known in names.items()),
+    )
 
 
 # -- cli.md --
@@ -609,11 +633,13 @@ def commands() -> dict[str, ArgumentParser]:
 
 
 def command_table() -> str:
-    rows = [
-        [f"[`ragscore {name}`](#{name})", in_cell(" ".join((parser.description or "").split()))]
-        for name, parser in commands().items()
-    ]
-    return table(["command", "what it does"], rows)
+    return table(
+        ["command", "what it does"],
+        (
+            [f"[`ragscore {name}`](#{name})", in_cell(" ".join((parser.description or "").split()))]
+            for name, parser in commands().items()
+        ),
+    )
 
 
 def command_sections() -> str:
@@ -627,7 +653,7 @@ def command_sections() -> str:
         for group in parser._action_groups:
             title, options = str(group.title), group._group_actions
             if title in shared:
-                names = ", ".join(f"`{one.option_strings[-1]}`" for one in options)
+                names = ticked(one.option_strings[-1] for one in options)
                 rows.append([names, f"see [{title}](#{title.replace(' ', '-')})"])
             else:
                 rows += [option_row(one) for one in options if one.dest != "help"]
@@ -684,14 +710,20 @@ STORE_TABLES = {
 
 def store_tables() -> str:
     """Return the tables that a store keeps of a run, with their columns."""
-    rows = []
-    for name in FRAMES:
-        kind = KINDS[name]
-        columns = [f"`{one}`" for one in kind.dtypes if one not in ("run_id", *kind.key)]
-        columns += [f"`{prefix}*`" for prefix in kind.open_prefixes]
-        key = ", ".join(f"`{one}`" for one in kind.key if one != "run_id")
-        rows.append([f"`{name}`", STORE_TABLES[name], key, ", ".join(columns)])
-    return table(["table", "one row per", "key, beside `run_id`", "further columns"], rows)
+    return table(
+        ["table", "one row per", "key, beside `run_id`", "further columns"],
+        (
+            [
+                f"`{name}`",
+                STORE_TABLES[name],
+                ticked(one for one in kind.key if one != "run_id"),
+                ticked(
+                    [one for one in kind.dtypes if one not in ("run_id", *kind.key)] + open_of(kind)
+                ),
+            ]
+            for name, kind in ((name, KINDS[name]) for name in FRAMES)
+        ),
+    )
 
 
 # -- data-model.md --
@@ -702,11 +734,9 @@ def frames() -> str:
     rows = []
     for name, kind in KINDS.items():
         always = [f"`{one}`" for one in kind.required if one not in kind.key]
-        sometimes = [f"`{one}`" for one in kind.optional]
-        sometimes += [f"`{prefix}*`" for prefix in kind.open_prefixes]
-        others = always + ([f"({', '.join(sometimes)})"] if sometimes else [])
-        key = ", ".join(f"`{one}`" for one in kind.key)
-        rows.append([f"`{name}`", key or "none", ", ".join(others)])
+        if sometimes := ticked([*kind.optional, *open_of(kind)]):
+            always.append(f"({sometimes})")
+        rows.append([f"`{name}`", ticked(kind.key) or "none", ", ".join(always)])
     return table(["frame", "key", "other columns"], rows)
 
 

@@ -103,10 +103,10 @@ def test_slices_are_drawn_of_a_summary_and_of_scores_alike_and_so_are_their_diff
     assert words(rs.plot.slices(table, limit=2, order=["medium"]))[2:] == [
         "difficulty (queries), the 2 largest of 3", *RUNS, "medium (16)", "easy (16)",
     ]  # fmt: skip
-    found = world(2).cmp.slices("difficulty", ["mrr@10", "latency_ms"])
+    found = ev.compare(*RUNS[::-1]).slices("difficulty", ["mrr@10", "latency_ms"])
     own = found.table[found.table["metric"].eq("mrr@10")].set_index("difficulty").loc[levels]
     assert [*bars(found.plot()).values()] == [rows_of(own.assign(mean=own["delta"]))]
-    told = "{}: run_00000001 − run_00000000", "{}, difference with paired 95 % interval; {}"
+    told = "{}: run_00000000 − run_00000001", "{}, difference with paired 95 % interval; {}"
     assert [words(one) for one in (found.plot(), found.plot("latency_ms"))] == [
         [*(one.format(*texts) for one in told), "difficulty (queries)",
          "easy (16)", "medium (16)", last]
@@ -114,6 +114,9 @@ def test_slices_are_drawn_of_a_summary_and_of_scores_alike_and_so_are_their_diff
             ("mrr@10", "*: fewer than 10 queries", "hard* (8)"),
             ("latency_ms", "lower is better", "hard (16)"),
         )
+    ]  # fmt: skip
+    assert words(found.plot(limit=2))[2:] == [
+        "difficulty (queries), the 2 largest of 3", "easy (16)", "medium (16)",
     ]  # fmt: skip
 
 
@@ -138,8 +141,8 @@ def test_a_heat_map_has_the_means_and_stars_where_queries_are_few(ev):
     for text, ground in zip(ax.texts, below, strict=True):
         light = [luminance(to_hex(one)) + 0.05 for one in (text.get_color(), ground)]
         assert max(light) / min(light) > 3
-    own = rs.plot.heatmap(ev.summary("latency_ms", by="difficulty"))
-    assert own.images[0].norm.vmax > 1, "a scale without an end"
+    times = rs.plot.heatmap(ev.summary("latency_ms", by="difficulty")).images[0]
+    assert times.norm.vmax > 1, "a scale without an end"
 
 
 def test_a_forest_draws_differences_and_marks_rows_by_their_word(ev):
@@ -320,9 +323,6 @@ def test_a_picture_runs_no_test(ev, monkeypatch):
         by_slice("hit@5", "category")
 
 
-NONE = {"n": 0, "mean": np.nan}
-
-
 @pytest.mark.parametrize(
     ("draw", "field", "named"),
     [
@@ -330,7 +330,7 @@ NONE = {"n": 0, "mean": np.nan}
         (lambda ev, by: rs.plot.summary(ev.summary(), ["hit@7"]), "metrics", ["hit@7", "hit@5"]),
         (lambda ev, by: rs.plot.summary(ev.summary(), ["latency_ms", "hit@1"]), "metrics",
          ["latency_ms", "0 to 1"]),
-        (lambda ev, by: rs.plot.summary(ev.summary("hit@1").assign(**NONE)), "metrics",
+        (lambda ev, by: rs.plot.summary(ev.summary("hit@1").assign(n=0, mean=np.nan)), "metrics",
          ["no metric has a value"]),
         (lambda ev, by: rs.plot.forest(world(2).cmp.deltas.assign(n=0)), "metrics",
          ["no metric has a value"]),
