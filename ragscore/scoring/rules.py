@@ -95,13 +95,10 @@ def by_span(hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
     """
     if not (has_spans(hits, "hits") and has_spans(targets, "targets")):
         return NONE, NONE
-    is_spanned = targets["start"].notna().to_numpy()
-    has_doc = targets["doc_id"].notna().to_numpy() if "doc_id" in targets else is_spanned & False
-    parts = []
-    for column, some in (("doc_id", is_spanned & has_doc), ("path", is_spanned & ~has_doc)):
-        hit, target = pairs_with_equal(hits, targets[some], column)
-        parts.append((hit, np.flatnonzero(some)[target]))
-    hit, target = (np.concatenate(one) for one in zip(*parts, strict=True))
+    lacks_doc = np.flatnonzero(targets.reindex(columns=["doc_id"])["doc_id"].isna())
+    hit, target = pairs_with_equal(hits, targets, "doc_id")
+    more, of_file = pairs_with_equal(hits, targets.iloc[lacks_doc], "path")
+    hit, target = np.append(hit, more), np.append(target, lacks_doc[of_file])
     is_enough = _overlap(hits.iloc[hit], targets.iloc[target]) >= MIN_OVERLAP
     return hit[is_enough], target[is_enough]
 

@@ -251,7 +251,7 @@ def default_labels(results: Results, golden: Golden, reading: Reading) -> list[s
         return HARNESSES[reading.name].labels(ks)
     checks, queries = set(golden.checks["kind"]), golden.queries
     responses, has_answers = results.responses, _has(results.responses, "answer")
-    ranked, refuses = len(golden.targets) > 0, len(golden._refusals) > 0
+    ranked, refuses = bool(len(golden.targets)), bool(len(golden._refusals))
     has_calls = "call" in results.hits and bool((results.hits["call"].dropna() > 1).any())
     has_reference = _has(queries, "reference_answer") or "accepted_answer" in checks
     tells_refusals = has_answers or _has(responses, "refused")
@@ -261,19 +261,19 @@ def default_labels(results: Results, golden: Golden, reading: Reading) -> list[s
     ]  # fmt: skip
     kinds = {
         "hit@1 hit@5 recall@5 recall@10 mrr@10 ndcg@10": ranked,
-        "recall_all@10": ranked and len(golden.support_groups) > 0,
+        "recall_all@10": ranked and len(golden.support_groups),
         "set_recall set_precision": ranked and has_calls,
         "n_calls n_documents": has_calls,
-        "passed": len(golden.checks) > 0 or refuses,  # more is asked for than hits
+        "passed": len(golden.checks) or refuses,  # more is asked for than hits
         "answer_checks": has_answers and bool({"must_contain", "forbidden"} & checks),
         "exact_match token_f1": has_answers and has_reference,
         "citation_coverage citation_precision citation_recall":
-            has_answers and len(results.citations) > 0,
+            has_answers and len(results.citations),
         " ".join(TABLE.labels(judged)): True,
         "refusal_correct answered_unanswerable": refuses and tells_refusals,
         "false_refusal": bool(queries["answerable"].eq(True).any()) and tells_refusals,
         "failed": True,
-        "empty": len(results.hits) > 0,
+        "empty": len(results.hits),
         "latency_ms": _has(responses, "elapsed_ms"),
         "cost_usd": _has(responses, "cost_usd"),
     }  # fmt: skip
@@ -334,7 +334,7 @@ def _missing_notes(scores: pd.DataFrame) -> Iterator[str]:
     """Say how many golden queries each run has no row for, and of which runs no query joins."""
     counts = scores.groupby(["run_id", "state"], observed=False).size().unstack()
     n_missing = counts["missing"]
-    for run_id in counts.index[(counts["scored"] + counts["failed"] == 0) & (n_missing > 0)]:
+    for run_id in counts.index[counts["scored"] + counts["failed"] == 0]:
         of_run = scores.loc[(scores["run_id"] == run_id).to_numpy(), "state"]
         ids, wanted = (
             pd.Series(of_run.index[of_run == state].unique(), dtype="str")

@@ -171,11 +171,11 @@ def golden_of(results: Results, labels: list[Golden]) -> Golden:
     others = texts[texts.duplicated("query_id", keep=False)]
     if len(others):
         first = others["query_id"].iloc[0]
-        shown = " and ".join(map(excerpt, others.loc[others["query_id"].eq(first), "query"][:2]))
+        shown = others.loc[others["query_id"].eq(first), "query"].head(2).map(excerpt)
         warn(
             f"{plural(others['query_id'].nunique(), 'id')} for different inputs, first {first!r}"
-            f" for {shown}: queries are paired by their ids; give the same input the same id, as by"
-            ' columns={"query_id": ...}'
+            f" for {' and '.join(shown)}: queries are paired by their ids; give the same input the"
+            ' same id, as by columns={"query_id": ...}'
         )
     # Other fields that are the same in all runs, as the subject of an item is, slice and make
     # clusters; JSON is left to the responses, and what is a kind of tag already.

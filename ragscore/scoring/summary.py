@@ -189,7 +189,7 @@ def slice_names(by: Slicing, columns: Collection[str] = ()) -> tuple[str, ...]:
 def slice_texts(rows: pd.DataFrame, names: Sequence[str]) -> pd.Series:
     """Return the slice of each row as one text: its values joined by ×."""
     texts = rows[list(names)].astype("str")
-    return texts[names[0]].str.cat(texts[list(names[1:])], sep=" × ")
+    return texts.pop(names[0]).str.cat(texts, sep=" × ")
 
 
 def naturally(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:

@@ -77,7 +77,7 @@ class Expected:
         grade = golden.targets["grade"].to_numpy(np.int64)
         if not all_differ(self.number):  # the best grade of alternatives
             by_grade = np.lexsort((-grade, self.number))
-            best = by_grade[np.diff(self.number[by_grade], prepend=-1) != 0]
+            best = by_grade[np.flatnonzero(np.diff(self.number[by_grade], prepend=-1))]
             query, grade = query[best], grade[best]
         n_queries, is_relevant = len(golden.queries), grade > 0
         counts = [np.bincount(one, minlength=n_queries)
@@ -97,8 +97,7 @@ def expected_of(golden: Golden) -> Expected:
 
 def judges_irrelevant(golden: Golden) -> bool:
     """Return whether any target was judged not to be relevant; of alternatives the best counts."""
-    has_zero = (golden.targets["grade"].to_numpy() < 1).any()
-    return bool(has_zero and expected_of(golden).n_irrelevant.any())
+    return bool(expected_of(golden).n_irrelevant.any())
 
 
 def stated_gains(targets: pd.DataFrame) -> Gain | None:

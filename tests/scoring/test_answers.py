@@ -147,10 +147,11 @@ def test_missing_rows_are_left_out_with_a_warning_or_count_as_zero(scored):
 
 
 def test_rows_without_a_golden_query_count_in_empty_failed_latency_only(scored):
-    labels = ["hit@1", "passed", "empty", "failed", "latency_ms"]
-    found = scored(GOLD, [record("q", HITS), record("stray", [], elapsed_ms=7)], labels)
+    labels = ["hit@1", "passed", "citation_present", "empty", "failed", "latency_ms"]
+    stray = record("stray", [], elapsed_ms=7, answer=citing({"chunk_id": "c1"}))
+    found = scored(GOLD, [record("q", HITS), stray], labels)
     assert found.loc["stray", "state"] == "extra"
-    assert found.loc["stray", labels].fillna(-1).tolist() == [-1, -1, 1, 0, 7]
+    assert found.loc["stray", labels].fillna(-1).tolist() == [-1, -1, -1, 1, 0, 7]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +170,7 @@ def test_answers_that_are_all_their_references_are_said_with_their_column(other,
     texts = ["Word 0", "word 1.", "word 3", "word 4"]
     frame = pd.DataFrame({"query_id": ["q0", "q1", "q3", "q4", "q2"], "response": [*texts, other]})
     with unsaid("every answer") as said:
-        rs.evaluate(frame, golden, ["exact_match"])
+        rs.evaluate(frame, golden, ["exact_match", "token_f1"])
     assert ["'response'" in one for one in said] == [True] * is_said
 
 
@@ -187,21 +188,9 @@ def test_catalogue_rows_without_a_run_are_shared_by_all_runs(loaded, run_id, cov
 # What an answer cites, as sets: right, found, fabricated
 
 SETS = ["citation_precision", "citation_recall", "citation_fabricated"]
-GRADED = [{"id": "q", "query": "?", "expected_doc_ids": {"d": 2, "f": 1, "e": 0}}]
+GRADED = [{"id": "q", "query": "?", "expected_doc_ids": {"d": 2, "f": 2, "e": 0}}]
 # each: lines 1 to 4 of docs/<doc>.md
 FOUR = [hit("c1", "d", 1), hit("c2", "e", 2), hit("c3", "d", 3), hit("c4", "g", 4)]
-
-
-@pytest.fixture
-def cited(scored):
-    """The set measures of one answer's citations, those that are not NaN."""
-
-    def score(citations, gold=GRADED, match="auto", refused=False):
-        given = {"answer": "text", "refused": refused, "citations": citations}
-        found = scored(gold, [record("q", FOUR, answer=given)], SETS, match=match)
-        return found[SETS].iloc[0].dropna().to_dict()
-
-    return score
 
 
 def chunks(*names):
@@ -219,6 +208,8 @@ COUNTED = [
     ([], (None, 0, None)),  # the field is there: none of the two is met
     # without a locator the marker tells them apart
     ([{"marker": "[7]"}, {"marker": "[7]"}, {"marker": "[8]"}, {}], (None, None, 1)),
+    # or else the position
+    ([{}, {}, *chunks("c1")], (1 / 3, 1 / 2, 2 / 3)),
 ]
 
 
@@ -240,17 +231,19 @@ def test_citations_are_counted_as_sets(each):
         (chunks("c1"), {"expected_chunk_ids": ["c3"], "expected_doc_ids": ["d"]}, "doc", 1),
     ],
 )  # fmt: skip
-def test_citations_match_at_a_level_that_they_carry(cited, citations, expected, match, precision):
-    found = cited(citations, [{"id": "q", "query": "?"} | expected], match=match)
-    assert (found["citation_precision"], found["citation_fabricated"]) == (precision, 0)
+def test_citations_match_at_a_level_that_they_carry(each, citations, expected, match, precision):
+    given = record("q", FOUR, answer=citing(*citations))
+    assert each([({"query": "?"} | expected, given)], SETS[::2], match=match) == [[precision, 0]]
 
 
-def test_a_refusal_and_an_unlabelled_query_have_no_citation_scores(cited):
-    assert cited([{"chunk_id": "c1"}], refused=True) == {}
+def test_a_refusal_and_an_unlabelled_query_have_no_citation_scores(each):
+    refused, given = (
+        record("q", FOUR, answer={"answer": "text", "refused": one, "citations": chunks("c1")})
+        for one in (True, False)
+    )
     with warned(1, "absent_docs"):
-        assert set(cited([{"chunk_id": "c1"}], [{"id": "q", "query": "?"}])) == {
-            "citation_fabricated"
-        }
+        found = each([(GRADED[0], refused), ({"query": "?"}, given)], SETS)
+    assert found == [[None] * 3, [None, None, 0]]
 
 
 # `found` looks at hits and refusals that are due, `passed` at the answer as well

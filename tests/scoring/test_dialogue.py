@@ -55,51 +55,38 @@ def values(load):
     return of
 
 
-def pairs_of(*answers):
-    found = rs.match.parse_citations(pd.Series(answers, dtype="str"))
-    return list(zip(found["path"], found["heading"], strict=True))
-
-
-@pytest.mark.parametrize(
-    ("answer", "cited"),
-    [
-        ("See [File: a/b.md, Section: Intro].", [("a/b.md", "Intro")]),
-        ("as said (File: c.md, Section: T) there", [("c.md", "T")]),
-        ("It is so. File: d.md, Section: U.", [("d.md", "U")]),
-        ("File: d.md, Section: U. And then more.", [("d.md", "U")]),
-        ('[File: "a b.md", Section: "My Intro"]', [("a b.md", "My Intro")]),
-        ('File: "a.md", Section: "Intro".', [("a.md", "Intro")]),
-        ("[notes.md, Section: Use (old) ones]", [("notes.md", "Use (old) ones")]),
-        ("[file: a.md, SECTION: O > P]", [("a.md", "O > P")]),
-        ("[File: a, b.md, Section: X]", []),
-        ("no citation, Section: none", []),
-        ("", []),
-        ("[File: a.md, Section: X] and again (File: a.md, Section: X)", [("a.md", "X")]),
+CITED = [
+    ("See [File: a/b.md, Section: Intro].", [("a/b.md", "Intro")]),
+    ("as said (File: c.md, Section: T) there", [("c.md", "T")]),
+    ("It is so. File: d.md, Section: U.", [("d.md", "U")]),
+    ("File: d.md, Section: U. And then more.", [("d.md", "U")]),
+    ('[File: "a b.md", Section: "My Intro"]', [("a b.md", "My Intro")]),
+    ('File: "a.md", Section: "Intro".', [("a.md", "Intro")]),
+    ("[notes.md, Section: Use (old) ones]", [("notes.md", "Use (old) ones")]),
+    ("[file: a.md, SECTION: O > P]", [("a.md", "O > P")]),
+    ("[File: a, b.md, Section: X]", []),
+    ("no citation, Section: none", []),
+    ("", []),
+    ("[File: a.md, Section: X] and again (File: a.md, Section: X)", [("a.md", "X")]),
+    (
         (
-            (
-                "Body (File: z.md, Section: Z).\n\nCitations:\n- [File: a.md, Section: A]\n- File:"
-                " b.md, Section: B"
-            ),
-            [("a.md", "A"), ("b.md", "B"), ("z.md", "Z")],
+            "Body (File: z.md, Section: Z).\n\nCitations:\n- [File: a.md, Section: A]\n- File:"
+            " b.md, Section: B"
         ),
-    ],
-)
-def test_citations_are_read_out_of_an_answers_text(answer, cited):
-    assert pairs_of(answer) == cited
+        [("a.md", "A"), ("b.md", "B"), ("z.md", "Z")],
+    ),
+    (None, []),
+]
 
 
-def test_parsed_citations_are_numbered_for_each_answer_under_its_own_label():
-    answers = pd.Series(
-        ["[File: a.md, Section: A] [File: b.md, Section: B]", None, "(File: c.md, Section: C)"],
-        index=["x", "y", "z"],
-        dtype="str",
-    )
-    found = rs.match.parse_citations(answers)
-    assert found.to_numpy().tolist() == [
-        ["x", 1, "a.md", "A"],
-        ["x", 2, "b.md", "B"],
-        ["z", 1, "c.md", "C"],
+def test_citations_are_read_out_of_an_answers_text_under_its_own_label():
+    answers = pd.Series({f"a{n}": text for n, (text, _) in enumerate(CITED)}, dtype="str")
+    expected = [
+        [f"a{n}", position, *one]
+        for n, (_, cited) in enumerate(CITED)
+        for position, one in enumerate(cited, 1)
     ]
+    assert rs.match.parse_citations(answers).to_numpy().tolist() == expected
 
 
 BOTH = [{"rel_path": "new.md", "heading_path": "N"}, {"rel_path": "old.md", "heading_path": "O"}]
@@ -186,6 +173,7 @@ VALUES = {
         (*scoped(None, "work"), -1),
         (*scoped({"folders": ["docs"]}), 0),  # no gold folders: where the supports are
         (*scoped({"folders": ["docs/deep"]}), 1),
+        (REFUSE | {"folders": ["work"]}, row(scope={"folders": ["home"]}), -1),
     ],
     # found literally, whatever case, space and punctuation
     "key_facts_literal": [

@@ -81,10 +81,13 @@ def test_judgments_of_parts_and_repeats_make_one_value(judged):
     rows = [(f"q{n}", name, *part) for n, (name, parts, _) in enumerate(VALUES) for part in parts]
     queries = [f"q{n}" for n in range(len(VALUES))]
     golden = rs.load_golden({name: ["d"] for name in queries})
-    scores = rs.score(judged(*rows, queries=queries), golden, [*{name for name, *_ in VALUES}])
+    labels = [*{name for name, *_ in VALUES}, "judge_failed"]
+    scores = rs.score(judged(*rows, queries=queries), golden, labels)
     found = [scores.loc[query, name] for query, (name, *_) in zip(queries, VALUES, strict=True)]
     expected = [math.nan if value is None else value for *_, value in VALUES]
     assert found == pytest.approx(expected, nan_ok=True)
+    lost = [LOST in [more for _, _, *own in parts for more in own] for _, parts, _ in VALUES]
+    assert scores["judge_failed"].tolist() == lost
 
 
 def test_what_is_not_measurable_is_left_out_of_the_mean(judged, golden):
@@ -191,7 +194,9 @@ def test_weights_below_zero_cost_and_a_share_stays_within_0_and_1():
     golden = [{"id": one, "expected_key_facts": facts} for one in "qrs"]
     golden += [{"id": "t", "expected_key_facts": [*facts[:2], {"text": "of no weight"}]}]
     results = rs.load_results([{"run_id": "a", "query_id": one, "answer": "x"} for one in "qrst"])
-    verdicts = pd.DataFrame({"query_id": [*"qqqrrrsssttt"], "item": [*"123"] * 4})
+    # a verdict is about the fact of its text, else of its number
+    verdicts = pd.DataFrame({"query_id": [*"qqqrrrsssttt"], "item": [*"321", *"123" * 3]})
+    verdicts["item_text"] = [*"abc"] + [None] * 9
     verdicts["value"] = [1.0, 1, 0, 1, 0, 1, 0, 0, 1, 1, 1, 1]
     results = replace(results, judgments=verdicts.assign(run_id="a", criterion="nuggets"))
     scores = rs.evaluate(results, golden, "nugget_rubric").scores["nugget_rubric"]

@@ -331,15 +331,20 @@ def test_a_product_filter_can_leave_nothing_and_does_not_search_cut_text(load):
         rs.match.filter_hits(replace(results, hits=results.hits.assign(text_cut=True)), golden)
 
 
+@pytest.mark.filterwarnings("ignore:.*n_hits")
 def test_passed_looks_as_deep_as_each_run_went(load):
     hits = [found(1, "x"), found(2, "k")]
     results, golden = load(
         [{"query": "q", "expected_source_keys": ["k"]}],
         [said("q", hits, run, k=k) for run, k in (("one", 1), ("two", 2), ("all", None))]
-        + [said("q", hits[:1], "miss", k=None)],
+        + [said("q", hits[:1], "miss", k=None)]
+        # a rank that is stated without hits is believed, if there were any
+        + [said("q", [], f"told {n}", n_hits=n, rank_first_match=1) for n in (0, 1)],
     )
     found_at = rs.score(results, golden, ["passed"]).set_index("run_id")["passed"]
-    assert found_at.to_dict() == {"one": 0, "two": 1, "all": 1, "miss": 0}
+    assert found_at.to_dict() == {
+        "one": 0, "two": 1, "all": 1, "miss": 0, "told 0": 0, "told 1": 1,
+    }  # fmt: skip
 
 
 def test_only_hits_within_the_runs_k_must_satisfy_and_no_hit_is_not_every_hit(load):

@@ -81,7 +81,7 @@ def test_golden_set_rule_and_policies_are_components(one, before, how, component
 @pytest.mark.parametrize(
     ("change", "component"),
     [({"judgments": judgments_of("a", **other)}, "judge_fingerprint") for other in JUDGES]
-    + [({"chunks": pd.DataFrame({"chunk_id": ["c1"], "run_id": ["a"]})}, "fields"),
+    + [({"chunks": pd.DataFrame({"chunk_id": ["c1"], "run_id": [None]})}, "fields"),
        ({}, "fields")],
     ids=[*map(str, JUDGES), "catalogue", "silent of grounded"],
 )  # fmt: skip

@@ -12,7 +12,6 @@ from conftest import golden_of, hit, hits_of, record, targets_of
 import ragscore as rs
 from ragscore.frames.data import from_records
 from ragscore.scoring.rules import heading_parts, rule_name
-from ragscore.scoring.targets import targets_at
 from tests.compared import compare_runs
 from tests.messages import refused, says
 
@@ -40,9 +39,9 @@ def docs(*names):
                      {"doc_id": "d", "target_id": "b", "grade": 2}],
          "recall@3 ndcg@3", [1, 7 / (7 + 3 / np.log2(3))]),
         # any alternative meets its target once
-        (docs("x", "b", "a"), [{"doc_id": "a", "target_id": "t"},
-                               {"doc_id": "b", "target_id": "t", "alternative": 1}],
-         "recall@1 recall@2 recall@3 mrr", [0, 1, 1, 0.5]),
+        (docs("x", "b", "a", "c"), [{"doc_id": "a", "target_id": "t"}, {"doc_id": "c"},
+                                    {"doc_id": "b", "target_id": "t", "alternative": 1}],
+         "recall@1 recall@2 recall@3 recall@5 mrr", [0, 0.5, 0.5, 1, 0.5]),
         # grade 0 is judged, and not relevant
         (docs("bad", "x", "good"), [{"doc_id": "bad", "grade": 0}, {"doc_id": "good"}],
          "hit@1 judged@1 judged@10 precision@3 recall@3", [0, 1, 2 / 3, 1 / 3, 1]),
@@ -106,7 +105,8 @@ NO_DOC = {"doc_id": None, "path": "a.md"}
         (BY_SPAN, span(1, 9, span_unit="char"), [span(1, 9)], False),
         (BY_SPAN, span(1, 9, doc_id="e"), [span(1, 9)], False),
         # a target without document is found by its path
-        (BY_SPAN, span(1, 9, path="a.md"), [span(1, 9, target_id="t", **NO_DOC)], True),
+        (BY_SPAN, span(1, 9, path="a.md"),
+         [span(1, 9, target_id="t", **NO_DOC), span(1, 9, doc_id="e")], True),
         (BY_SPAN, span(1, 9, path="b.md"), [span(1, 9, target_id="t", **NO_DOC)], False),
         # anchors match by path, heading and snippet
         (BY_ANCHOR, under("# Overview > ## D"), anchor("# Overview"), True),
@@ -222,13 +222,13 @@ def test_support_groups_need_all_their_targets(groups, expected):
     assert scores_of(hits, targets, labels, support_groups=support) == expected
 
 
+@pytest.mark.filterwarnings("ignore:ids of")
 def test_support_groups_of_documents_say_nothing_about_chunks():
     chunk = targets_of({"level": "chunk", "chunk_id": "c", "target_id": "c"})
     targets = pd.concat([targets_of({"doc_id": "a"}), chunk], ignore_index=True)
     groups = from_records([{"query_id": "q", "group": 0, "target_id": "a"}], "support_groups")
-    golden = golden_of(targets, support_groups=groups)
-    counts = [len(targets_at(golden, level).support_groups) for level in ("doc", "chunk")]
-    assert counts == [1, 0]
+    hits, labels = hits_of({"chunk_id": "c", "doc_id": "x"}), ["recall_all@1", "recall_all@1:chunk"]
+    assert scores_of(hits, targets, labels, support_groups=groups) == [0, 1]
 
 
 def results_of(hits):

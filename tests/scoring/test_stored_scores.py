@@ -55,6 +55,13 @@ def test_two_files_are_compared_item_by_item_and_answer_whatever_evaluations_ans
     assert store.trend("Tone", order=["a", "b"]).table["mean"].notna().all()
 
 
+def test_the_first_five_metrics_with_a_direction_decide(write):
+    content = deepeval([("a", 0.9, True), ("b", 0.2, False)])
+    for one in content["testCases"]:
+        one["metricsData"] = [one["metricsData"][0] | {"name": f"m{n}"} for n in range(6)]
+    assert rs.evaluate(write("a.json", content)).primary == ("m0", "m1", "m2", "m3", "m4")
+
+
 def test_fields_of_items_slice_and_make_clusters():
     frame = pd.DataFrame({
         "query_id": [f"s{n}" for n in range(32)],

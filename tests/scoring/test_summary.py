@@ -18,10 +18,6 @@ from tests.messages import refused, says, warned
 REFUSE = {"id": "no", "query": "?", "answerable": False}
 
 
-def level_of(results, golden):
-    return scored(results, golden, ["failed"]).settings["level"].tolist()
-
-
 @pytest.fixture
 def tagged(loaded):
     rows = [
@@ -169,7 +165,8 @@ def test_a_catalogue_of_one_run_says_nothing_about_another(loaded, catalogue, le
     unknown = [record("q1", [hit("other", "d1", 1, chunker_version=None)])]
     results, golden = loaded(THREE_QUERIES[:1], {"a": unknown, "b": unknown})
     chunks = pd.DataFrame({"chunk_id": ["c1", "x"], "run_id": catalogue})
-    assert level_of(replace(results, chunks=chunks), golden) == [level] * 2
+    found = scored(replace(results, chunks=chunks), golden, ["failed"])
+    assert found.settings["level"].tolist() == [level] * 2
 
 
 # Queries, columns and runs

@@ -107,7 +107,7 @@ def judged_nuggets(rows: Any) -> pd.DataFrame:
     asked = pd.DataFrame({"row": np.arange(rows.n), "query_id": rows.query_ids})
     asked = asked.merge(facts.astype({"importance": "str", "weight": "float64"}), on="query_id")
     judged = rows.verdicts[rows.verdicts["criterion"].eq("nuggets") & ~rows.verdicts["failed"]]
-    strict = (judged["value"] >= 1).astype("float64").where(judged["value"].notna())
+    strict = (judged["value"] >= 1).astype("float64")
     verdicts = judged.assign(strict=strict, text=judged["item_text"]).reindex(
         columns=["row", "item", "text", "value", "strict"]
     )
