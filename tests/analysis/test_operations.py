@@ -129,8 +129,8 @@ ROWS = [
         "retrieved_chunks": [CHUNK, FOUND],
         "cost": {"judge_tokens": 120, "judge_cost_usd": 0.5},
     },
-    ROW | {"test_case_id": "t2"},
-    ROW | {"test_case_id": "t3", "abstention": {"abstained": True}},
+    ROW | {"test_case_id": "t2", "latency": {"total_ms": 300.0}},
+    ROW | {"test_case_id": "t3", "abstention": {"abstained": True}, "latency": {"total_ms": 200.0}},
 ]
 CONFIG = {"k": 2, "folder_mode": "on", "judge_model": "j", "eval_set_commit_hash": "abc"}
 
@@ -160,6 +160,7 @@ def test_metrics_json_holds_the_aggregate_of_its_harness_and_what_it_is_of(conte
     assert values == aggregate | {"cost": {"judge_total_tokens": 120, "judge_total_usd": 0.5}}
     # found at rank 2, not at all, and to be refused, which counts 0
     assert values["mrr_avg"] == pytest.approx((1 / 2 + 0 + 0) / 3)
+    assert values["latency"] == {"p50_ms": 200, "p95_ms": 300, "total_ms": 600}
     assert set(BESIDE) - set(content) == {"judge_reliability"}
     of_tag, general = content["by_tag"], content["by_category"]["general"]
     names = ("total_tests", "recall_at_k_avg")

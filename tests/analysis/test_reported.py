@@ -330,6 +330,7 @@ def write_folder(root, name, *, eval_set="aaaa1111bbbb2222", judge="small", note
     config = {
         "k": k, "judge_model": judge, "judge_prompt_version": "v1.0", "judge_temperature": 0.0,
         "dataset_version": eval_set, "eval_set_commit_hash": eval_set,
+        "chunker_version": f"c@{eval_set[:1]}",
     }  # fmt: skip
     metrics = {
         "run_id": name, "timestamp": f"2026-01-{int(name[-2:]):02d}T10:00:00+00:00",
@@ -420,13 +421,14 @@ def test_a_trend_breaks_where_eval_set_or_judge_differ(folders, store_of, tmp_pa
     table = trend.table
     assert table["mean"].tolist() == [0.5, 0.6, 0.7] and table["is_reported"].all()
     assert table["segment"].tolist() == [1, 2, 2]  # a judge doesn't touch hit@5
-    says(table["break_reason"][1], "dataset_version", "aaaa1111 → cccc3333")
+    says(table["break_reason"][1], "dataset_version", "aaaa1111 → cccc3333", "(c@a → c@c)")
     (hollow, *_) = [one for one in trend.plot().lines if one.get_markerfacecolor() == "white"]
     assert hollow.get_ydata().tolist() == [0.5, 0.6, 0.7]
     assert hollow.get_label() == "reported, without rows"
     assert judged["segment"].tolist() == [1, 2, 3]
     says(judged["break_reason"][2], "judge", "small", "large")
-    assert store.trend("latency_ms").table["p50"].tolist() == [100, 100, 100]
+    times = store.trend("latency_ms").table
+    assert times["p50"].tolist() == [100, 100, 100] and "c@a" not in times["break_reason"][1]
     with refused("hit@6", "hit@5", field="metric"):
         store.trend("hit@6")
     with warned("run_01, run_02, run_03"), refused(file=tmp_path / "store"):

@@ -132,11 +132,10 @@ def expected_in(
 
     Scores without `state` and `level` don't say; every value they have was then expected.
     """
-    rows = scores if "query_id" in scores else scores.reset_index()
-    if not {"state", "level"} <= set(rows):
+    if not {"state", "level"} <= set(scores):
         return np.logical_not(np.isnan(aligned.values))
-    is_aligned = rows["run_id"].isin(aligned.run_ids) & rows["state"].ne("extra")
-    rows = score_rows(rows[is_aligned.to_numpy()], aligned.metrics)
+    is_aligned = scores["run_id"].isin(aligned.run_ids) & scores["state"].ne("extra")
+    rows = score_rows(scores[is_aligned.to_numpy()], aligned.metrics)
     query = lookup(rows["query_id"], aligned.query_ids)
     run = lookup(rows["run_id"], pd.Index(aligned.run_ids, dtype="str"))
     flags = np.zeros(aligned.values.shape[::-1], dtype=bool)  # a metric's together: quickly summed

@@ -146,9 +146,9 @@ def rank_overlap(
     lengths = np.bincount(cell, minlength=2 * n)
     place, (n_a, n_b) = np.arange(len(cell)) + 1, lengths.reshape(2, n)
     place -= (np.cumsum(lengths) - lengths)[cell]
-    key, is_b = cell % max(n, 1) * width + ids, cell >= n
-    both, at_a, at_b = np.intersect1d(key[~is_b], key[is_b], True, return_indices=True)
-    query, depth = both // max(width, 1), np.maximum(place[~is_b][at_a], place[is_b][at_b])
+    key, end = cell % max(n, 1) * width + ids, n_a.sum()  # of a's ids
+    both, at_a, at_b = np.intersect1d(key[:end], key[end:], True, return_indices=True)
+    query, depth = both // max(width, 1), np.maximum(place[:end][at_a], place[end:][at_b])
     # sums are taken by depth, so that the order of neither rows nor runs changes a bit
     order = np.lexsort((depth, query))
     query, depth = query[order], depth[order]

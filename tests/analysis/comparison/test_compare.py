@@ -13,7 +13,7 @@ from ragscore.analysis.comparison.changes import rank_overlap
 from ragscore.analysis.comparison.invariants import config_diff
 from ragscore.scoring.readings import READINGS
 from tests.compared import compare_runs
-from tests.messages import refused, says
+from tests.messages import refused
 
 
 def test_json_holds_outcomes_ranks_and_differences_in_per_cent(pair):
@@ -23,7 +23,8 @@ def test_json_holds_outcomes_ranks_and_differences_in_per_cent(pair):
     ranks = [(one["rank_baseline"], one["rank_candidate"]) for one in content["per_query"]]
     assert ranks == [(1, 2), (4, 1), (None, 1)]
     deltas = {one["metric"]: one for one in content["deltas"]}
-    assert deltas["hit@1"]["delta_pct"] == pytest.approx(100)
+    shares = [deltas[name]["delta_pct"] for name in ("hit@5", "latency_ms")]
+    assert shares == pytest.approx([50, 0])  # two of three, then all
     assert deltas["answer_checks"]["delta"] is None
 
 
@@ -42,7 +43,6 @@ def test_a_lost_target_behind_an_unchanged_first_rank_shows(loaded):
     assert cmp.targets[["target_id", "change"]].to_numpy().tolist() == [
         ["d1", "same"], ["d2", "lost"], ["d3", "gained"],
     ]  # fmt: skip
-    assert "d2" in cmp.to_markdown()
 
 
 def test_queries_of_one_run_only_are_no_wins_and_a_hit_is_one_within_the_smaller_k(
@@ -89,7 +89,6 @@ def test_a_config_may_be_unknown_or_plain_text_and_a_number_is_not_its_text(pair
 def test_invariants_are_equal_different_or_unknown(write_run):
     files = write_run("a", RUN_A, k=10, golden_hash="x"), write_run("b", RUN_A, k=20)
     found = compare_runs(rs.load_results(files), rs.load_golden(THREE_QUERIES), "a", "b")
-    says(found.notes(), "k", ".invariants")
     assert found.invariants.set_index("name")["state"].to_dict() == {
         "golden_hash": "unknown", "k": "differs", "suite": "unknown", "n_queries": "equal",
         "chunker_version": "equal", "mode": "equal",
