@@ -194,8 +194,6 @@ def read_table(
 
 def map_threads(work: Any, items: Sequence[Any]) -> list[Any]:
     """Return `work` of each item, several at once: arrow decodes without Python's lock."""
-    if len(items) < 2:
-        return [work(one) for one in items]
     size = max(len(items) // (8 * pa.cpu_count()), 1)
     some = [items[first : first + size] for first in range(0, len(items), size)]
     with ThreadPoolExecutor(pa.cpu_count()) as pool:
