@@ -267,13 +267,12 @@ def test_a_failing_query_stops_nothing(out):
     ).size().to_dict() == {"q00": 2, "q02": 2}
 
 
-def test_tokens_beside_an_answer_join_its_own_usage(out):
-    def system(query):
-        answer = {"answer": "yes", "usage": {"completion_tokens": 7}}
-        return {"hits": found(query), "answer": answer, "prompt_tokens": 5}
-
-    row = collect(system, questions(1), out).responses.iloc[0]
-    assert (row["prompt_tokens"], row["completion_tokens"]) == (5, 7)
+def test_tokens_beside_an_answer_join_its_own_usage_and_a_refusal_needs_no_text(out):
+    own = {"answer": "yes", "usage": {"completion_tokens": 7}}
+    replies = iter([{"answer": own, "prompt_tokens": 5}, {"hits": [], "refused": True}])
+    rows = collect(lambda query: next(replies), questions(2), out).responses
+    assert rows[["prompt_tokens", "completion_tokens"]].iloc[0].tolist() == [5, 7]
+    assert rows["refused"].fillna(False).tolist() == [False, True]
 
 
 @pytest.mark.filterwarnings("ignore:every query failed")
