@@ -19,7 +19,7 @@ from ragscore.analysis.comparison.invariants import config_diff
 from ragscore.cli import main
 from ragscore.demo import show
 from ragscore.demo.sea import GOLDEN as SEA
-from ragscore.demo.sea import PASSAGES, chatty, plain, search
+from ragscore.demo.sea import PASSAGES, chatty, plain, search, word_judge
 from ragscore.golden.coverage import coverage as coverage_of
 from tests.compared import compare_runs
 from tests.demo.built import build
@@ -189,6 +189,16 @@ def test_plain_refuses_where_chatty_tells_of_its_own():
     )
 
 
+def test_the_judge_by_words_takes_three_quarters_of_them_for_support():
+    facts = {"Sea ice is cold": "support", "Salt ice floats cold": "partial_support",
+             "Gulf Stream": "not_support"}  # fmt: skip
+    answers = pd.DataFrame({"query_id": ["q"], "response": ["Sea ice floats because it is light."]})
+    golden = rs.load_golden([{"id": "q", "query": "Why?", "expected_key_facts": [*facts]}])
+    judge = rs.judging.Endpoint("words", call=word_judge)
+    judged = rs.judge(rs.load_results(answers), golden, "nuggets", judge, cache=None)
+    assert dict(judged.judgments[["item_text", "verdict"]].to_numpy()) == facts
+
+
 # The systems asked by the collector find what the committed runs found
 
 
@@ -336,9 +346,7 @@ def test_the_differences_are_those_of_the_two_runs_alone(printed, same):
         expected = [row[name] for name in ("delta", "low", "high")]
         assert numbers == pytest.approx(expected, abs=0.0051)
         assert row["verdict"] in line
-    of_four = same["ev"].compare("dense", "hybrid_rerank")
-    says(printed, "these two", cmp.overall)
-    says(printed, "4 runs", of_four._among)
+    says(printed, "these two", cmp.overall, "4 runs", same["cmp"]._among)
 
 
 def test_the_page_is_there_and_the_text_is_the_one_that_is_kept(printed, out):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from conftest import questions
 
 import ragscore as rs
 from ragscore.cli import main
@@ -137,16 +138,6 @@ def test_every_rule_is_broken_by_some_test():
     assert {rule.name for rule in RULES} == {*BROKEN, *OF_SETS, "ids are in the catalogue"}
 
 
-def test_a_fault_is_named_once(write_golden):
-    twice = SUPPORT | {"snippets": ["x", "y"]}
-    rows = [
-        case(answerable=False, gold_supports=[twice], expected_key_facts=[]),
-        SOUND[2] | {"id": "test_002", "recency_conflict_rule": "newest"},
-    ]
-    table = rs.validate(write_golden(rows))
-    assert table["field"].tolist() == ["gold_supports", "recency_conflict_rule"]
-
-
 FAULTY = """\
 - {id: a, query: how?, expected_doc_ids: [d], group: g}
 - {id: b, query: what?, expected_doc_ids: [e], group: g}
@@ -164,6 +155,9 @@ FAULTY = """\
   reference_answer: y
 - {id: e, query: why?, expected_doc_ids: {d: -1, e: 1}}
 - {id: f, query: who?, categry: y, gold_supports: [{path: a.md, headng: x}]}
+- {id: g, query: why?, answerable: false, gold_supports: [{path: b, snippets: [x, y]}]}
+- {id: h, query: when?, gold_supports: [{path: c}, {path: d}], category: conflict,
+   recency_conflict_rule: newest}
 """
 NOTHING = "no expected ids or supports: the query should be refused"
 GRADES = "a whole number from 0 to 2147483647, or fractions as gains"
@@ -179,10 +173,13 @@ PROBLEMS = [
     ("error", "loading", "e", 15, "expected_doc_ids", "found a mapping: {\"grade\": -1}", GRADES),
     ("warning", "fields are known", "f", 16, "gold_supports",
      "unknown field 'headng', in 1 query", "did you mean 'heading'?"),
+    ("error", "unanswerable expects nothing", "g", 17, "gold_supports", "b#", NOTHING),
+    ("error", "recency rules are known", "h", 19, "recency_conflict_rule", "newest",
+     "one of cite_newer, acknowledge_both, cite_both"),
 ]  # fmt: skip
 
 
-def test_every_problem_is_in_the_table_with_the_line_of_its_field(write_golden):
+def test_every_problem_is_in_the_table_once_with_the_line_of_its_field(write_golden):
     file = write_golden(FAULTY)
     columns = ["severity", "rule", "query_id", "line", "field", "found", "allowed"]
     expected = pd.DataFrame(PROBLEMS, columns=columns).assign(file=str(file))
@@ -266,7 +263,6 @@ WITHOUT_PROBLEM = {
         PLAIN | {"id": "q5", "vaults": ["home"], "folders": ["notes"],
                  "gold_supports": [{"path": "home/notes/a.md"}, {"path": "notes/home/a.md"}]},
     ],
-    "a reference answer and nothing else": [PLAIN | {"reference_answer": "x"}],
     "documents without folders": [PLAIN | B | {"folders": ["notes"]}],
 }  # fmt: skip
 
@@ -283,3 +279,5 @@ def test_frames_and_dicts_are_validated_too():
     says(table["found"][0])
     assert table["file"].isna().all() and table["line"].isna().all()
     assert not len(rs.validate({"a": ["d"], "b": {"e": 1}}))
+    answered = questions(1).queries.assign(answerable=pd.NA, reference_answer="x")
+    assert rs.validate(rs.Golden(answered)).empty, "something is expected"
