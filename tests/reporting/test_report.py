@@ -179,6 +179,9 @@ def test_runs_are_compared_in_order_of_time_or_with_one_baseline():
     assert len(tables["Trend"]) == 3, "system s has runs of two times"
     facts = tables["The runs"].set_index("fact")
     assert facts.loc["k", ["early", "middle", "late"]].tolist() == ["1", "2", "3"]
+    results.runs.loc[0, "created_at"] = None
+    undated = rs.evaluate(results, ev.golden, ["mrr"]).report()
+    assert "middle against early" in undated.tables, "as they were given"
 
 
 def test_what_there_is_no_data_for_is_named_with_the_reason(loaded, runs):
