@@ -142,9 +142,7 @@ def test_marks_say_which_run_is_best_and_if_that_is_sure():
     assert ev.report().to_markdown().split("\n\n")[1] == (
         "## good is best by hit@1, but not surely better than near"
     )
-    pair = ev.select(["good", "bad"]).report()
-    assert "good is best by hit@1, surely" in pair.to_markdown()
-    assert "hit@1" in pair.figures["Standings"]().get_title(), "the one that decides"
+    assert "good is best by hit@1, surely" in ev.select(["good", "bad"]).report().to_markdown()
     says(ev.report(baseline="bad").to_markdown(), "Against bad by hit@1: good, near better")
 
 
@@ -181,6 +179,9 @@ def test_runs_are_compared_in_order_of_time_or_with_one_baseline():
     assert len(tables["Trend"]) == 3, "system s has runs of two times"
     facts = tables["The runs"].set_index("fact")
     assert facts.loc["k", ["early", "middle", "late"]].tolist() == ["1", "2", "3"]
+    results.runs.loc[0, "created_at"] = None
+    undated = rs.evaluate(results, ev.golden, ["mrr"]).report()
+    assert "middle against early" in undated.tables, "as they were given"
 
 
 def test_what_there_is_no_data_for_is_named_with_the_reason(loaded, runs):
@@ -263,12 +264,14 @@ def test_the_same_input_gives_the_same_bytes_whatever_the_style_of_the_notebook(
     assert plt.get_fignums() == opened, "no figure is left open"
 
 
-def test_json_has_the_tables_and_figures_are_axes(report, tmp_path):
+def test_json_has_the_tables_and_figures_are_axes(runs, report, tmp_path):
     rows = json.loads(report.write(tmp_path / "x.json").read_text(encoding="utf-8"))
     assert {name: len(one) for name, one in rows.items()} == {
         name: len(frame) for name, frame in report.tables.items()
     }
     assert rows["Lost queries"][0]["query_id"] == "lost first"
+    figures = runs.select(["old", "new"]).report().figures
+    assert "ndcg@10" in figures["Standings"]().get_title(), "of two runs, what decides alone"
 
 
 @pytest.fixture(scope="module")
