@@ -294,7 +294,7 @@ def forest(
     check_columns(deltas, {"metric", "delta", "low", "high", "n"}, "deltas", "cmp.deltas")
     known = deltas[deltas["n"].gt(0).to_numpy()].set_index("metric", drop=False)
     unit = [name for name in known.index if declared.describe(name).is_unit]
-    is_primary = known.get("is_primary", known["n"].lt(0))
+    is_primary = known.get("is_primary", pd.Series(False, known.index))
     primary = [name for name in unit if is_primary[name]]
     first = dict.fromkeys([*primary, *TABLE.headline(unit)])
     rows = known.loc[_of_one_scale([*known.index], metrics, [*first], declared)]

@@ -313,6 +313,25 @@ def test_a_trend_draws_the_means_of_its_runs_by_date():
     assert sorted(drawn) == sorted(found.table[["low", "high"]].to_numpy().tolist())
 
 
+def test_runs_without_dates_stand_in_their_order_and_one_without_a_value_is_left_out():
+    table = world(2).trend().table  # two systems in turn, other labels from the fifth run on
+    at = table["position"]
+    ax = rs.plot.trend(table.assign(
+        created_at=pd.NaT, mean=table["mean"].mask(at.eq(3)), is_baseline=at.eq(2),
+        first_out_of_control=at.eq(4), band_low=0.1, band_high=0.2,
+    ))  # fmt: skip
+    ticks = [(tick.get_position()[0], tick.get_text()) for tick in ax.get_xticklabels()]
+    assert ticks == [*zip(at, table["run_id"], strict=True)]
+    drawn = [(line.get_label(), line.get_xydata().tolist()) for line in ax.lines[:6]]
+    places = [[one, pytest.approx(mean)] for one, mean in zip(at, table["mean"], strict=True)]
+    assert drawn == [
+        (RUNS[0], [places[0]]), ("_", [places[4]]), (RUNS[1], [places[1], places[3]]),
+        ("_", [places[5]]), ("baseline", [places[1]]), ("left the noise band", [places[3]]),
+    ]  # fmt: skip
+    (band,) = [one.get_datalim(ax.transData) for one in ax.collections if one.get_zorder() == 0]
+    assert band.extents.tolist() == pytest.approx([0.9, 0.1, 4.1, 0.2]), "of the labels it is from"
+
+
 def test_a_picture_runs_no_test(ev, monkeypatch):
     fresh = rs.evaluate(ev.results, ev.golden)
     for module in (deltas, leaderboard):
@@ -415,7 +434,7 @@ def test_a_long_name_loses_its_middle_unless_two_would_be_alike_then():
 
 
 def test_categories_stand_in_their_own_order():
-    assert in_order(["hard", "(none)", "easy", "medium"]) == ["easy", "medium", "hard", "(none)"]
+    assert in_order(["hard", "(none)", "Easy"]) == ["Easy", "hard", "(none)"]
     assert in_order(["zebra", "ape"]) == ["zebra", "ape"], "as they appear"
     assert in_order(["a", "b", "c"], ["c", "a"]) == ["c", "a", "b"]
     with refused("d", "a", field="order"):
