@@ -113,7 +113,7 @@ def frame_table(frame: pd.DataFrame, name: str = "frame", kind: str = "frame") -
             " level of names, each there once; names=[...] of pd.read_csv without a header",
         )  # fmt: skip
     named = [one for one in frame.index.names if one is not None and one not in frame.columns]
-    frame = frame.reset_index(drop=not named or len(named) < frame.index.nlevels)
+    frame = frame.reset_index(named).reset_index(drop=True)
     hidden = [one for one in frame.columns if str(one).startswith("__index_level_")]
     frame = frame.drop(columns=hidden).rename(columns=str)
     return Table(name, kind, frame, np.arange(1, len(frame) + 1))

@@ -39,6 +39,7 @@ def folder(tmp_path, monkeypatch):
         "gap.csv": "qid,docno\nq1,a\nq1,\n",
         "header.csv": "qid,docno\n",
         "prose.txt": "word " * 30,
+        "array.jsonl": '[{"qid": "q1", "retrieved": ["a"]}]\n',
     }
     for name, text in rows.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -73,6 +74,18 @@ LOADED = [
         'DuckDB',
         "load_results(duckdb.sql('select * from HITS'), run_id='sql')",
         (1, 2, 3),
+        'query_id = qid, doc_id = docno, score = score, rank = score (descending)',
+    ),
+    (
+        'an index of queries and documents',
+        "load_results(HITS.set_index(['qid', 'docno']))",
+        (1, 2, 3),
+        'query_id = qid, doc_id = docno, score = score, rank = score (descending)',
+    ),
+    (
+        'a part of each query, which pandas puts into a nameless index beside',
+        "load_results(HITS.groupby('qid').apply(lambda of: of.head(1)))",
+        (1, 2, 2),
         'query_id = qid, doc_id = docno, score = score, rank = score (descending)',
     ),
     (
@@ -163,6 +176,13 @@ LOADED = [
         "a tool's export",
         "load_results('ragas.jsonl')",
         (1, 1, 1),
+        '',
+    ),
+    (
+        "one row that is answered, and one with labels alone",
+        "load_results(pd.DataFrame({'user_input': ['a?', 'b?'], 'reference': ['B', 'C'],"
+        " 'response': ['x', None]}))",
+        (1, 1, 0),
         '',
     ),
     (
@@ -400,7 +420,19 @@ REFUSED = [
         'a folder of anything',
         "load_golden('.')",
         ('', None, 'format'),
-        ["folder with empty.jsonl, gap.csv", "ragas.jsonl);"],  # twelve of its names
+        ["folder with array.jsonl, empty.jsonl", "qrels.tsv);"],  # twelve of its names
+    ),
+    (
+        'an array in JSON lines',
+        "load_results('array.jsonl')",
+        ('array.jsonl', 1, None),
+        ["found a list", "one JSON object per line"],
+    ),
+    (
+        'labels alone, in the names of a tool',
+        "load_results(pd.DataFrame([{'user_input': 'a?', 'reference': 'B'}]))",
+        ('frame', None, None),
+        ["labels only", "load_golden"],
     ),
     (
         'only a header',

@@ -175,6 +175,21 @@ RESULTS = {
         f"an id beside {name}": ([ASKED | {"id": "0b1c", name: value}], {"docs": ["0b1c"]})
         for name, value in (("score", 0.5), ("rank", 1), ("text", PASSAGE))
     },
+    # one row per hit has one question, answer and session for each query
+    **{
+        f"{'two' if second == 'y' else 'equal'} of {name} for one query": (
+            [{"qid": 1, "doc_id": "a", name: "x"}, {"qid": 1, "doc_id": "b", name: second}],
+            right,
+        )
+        for name, role in (("query",) * 2, ("answer",) * 2, ("session_id", "conversation"))
+        for second, right in (
+            ("x", {"docs": ["a", "b"]}),
+            (
+                "y",
+                {"refused": [f":2: {name}: {role} 'y' for query '1', which has 'x'; one {role}"]},
+            ),
+        )
+    },
     # I9: gaps in ranks
     "ranks that leave numbers out": (
         pd.DataFrame(JUDGED | {"rank": [2, 3]}),
@@ -297,6 +312,10 @@ RESULTS = {
         {"cited": [("1", "a")]},
     ),
     "references as ids": ([A | {"answer": "x", "references": ["a"]}], {"cited": [("1", "a")]}),
+    "references that are texts": (
+        [A | {"answer": "x", "references": ["a right answer"]}],
+        {"cited": []},
+    ),
     "ranks in the answer": (
         [A | {"answer": "So [1], and so [2].", "retrieved": ["a", "b"]}, B | {"answer": "No."}],
         {"cited": [("1", "a"), ("1", "b")]},
@@ -413,6 +432,14 @@ RESULTS = {
         {"q": [{"id": "a", "score": 0.5}, {"id": "b", "score": 0.25}]},
         {"hits": [("q", "a"), ("q", "b")]},
     ),
+    "a bare id in a column of chunks": (
+        [{"qid": "1", "chunk_ids": [{"id": "c1", "score": 0.5}]}],
+        {"chunks": ["c1"], "docs": [], "scores": [0.5]},
+    ),
+    "a bare id beside a text": (
+        [{"qid": "1", "contexts": [{"id": "d1", "text": "t"}]}],
+        {"docs": ["d1"], "texts": ["t"], "chunks": []},
+    ),
     "one mapping a hit": ({"q": [{1: 0.5}, {2: 0.25}]}, {"refused": [":1: hits", "with an id"]}),
     "records of one's own beside a name": (
         {"run": "x", "turns": [{"turn_id": "1_1", "found": ["a"]}]},
@@ -443,7 +470,14 @@ RESULTS = {
 }
 # `targets` as (query, id or text, grade); `answers`: the accepted ones; `answerable`.
 LABELS = {
-    "a log with labels": ([LABELLED], {"targets": [("7", "d1", 1)], "answers": ["merge()"]}),
+    "a log with labels": (
+        [LABELLED],
+        {"targets": [("7", "d1", 1)], "answers": ["merge()"], "asked": ["how to merge?"]},
+    ),
+    "paraphrases that expect other documents": (
+        [{"qid": one, "question": "?", "relevant": [one], "group": "g"} for one in ("1", "2")],
+        {"refused": [":2: ", "2 of group 'g' expect other documents than 1"]},
+    ),
     **{
         f"grades as {name}": (
             pd.DataFrame(JUDGED | {"gain": values}),
@@ -547,6 +581,14 @@ LABELS = {
             "columns": {"grade": "esci"},
         },
     ),
+    "grades of which none is known": (
+        pd.DataFrame(JUDGED | {"relevance": [None, None]}),
+        {"refused": ["; relevance holds "], "columns": {"grade": "relevance"}},
+    ),
+    "a grade that isn't known, of one judgement": (
+        [{"qid": "1", "docno": "a", "relevance": None}],
+        {"targets": [("1", "a", 1)]},
+    ),
     "words that are no grades": (
         pd.DataFrame(JUDGED | {"grade": ["E", "I"]}),
         {"refused": [":1: grade", "map({...})"]},
@@ -583,6 +625,10 @@ LABELS = {
         [{"qid": "1", "retrieval_gt": [["a", "b"], ["c"]]}],
         {"refused": [":1: retrieval_gt", '["a", "b"]']},
     ),
+    "neither documents nor grades": (
+        [{"qid": "1", "relevant": ["a"], "grades": [2]}, {"qid": "2"}],
+        {"targets": [("1", "a", 2)], "answerable": [True, pd.NA]},
+    ),
     "an empty list of documents": (
         [
             {"qid": "1", "question": "?", "expected_doc_ids": []},
@@ -593,6 +639,10 @@ LABELS = {
     "two grades of one document": (
         pd.DataFrame({"qid": ["1", "1"], "docno": ["a", "a"], "grade": [1, 2]}),
         {"refused": ["a", 1, 2]},
+    ),
+    "two categories of a query without an id": (
+        [{"query": "what?", "doc_id": ["a"], "category": one} for one in ("x", "y")],
+        {"refused": [":2: category: category 'y' for query 'what?', which has 'x'"]},
     ),
     "two answers of one query": (
         [
@@ -711,6 +761,7 @@ def facts_of(found):
             "answers": first + more,
             "level": "".join(set(found.targets["level"])),
             "answerable": found.queries["answerable"].tolist(),
+            "asked": found.queries["query"].tolist(),
         }
     hits, responses = found.hits, found.responses
     answers = responses.get("answer", pd.Series(None, responses.index, dtype=object))
@@ -1051,18 +1102,3 @@ def test_two_questions_under_one_id_are_refused_unless_the_column_is_no_id():
     with refused("1", "what?", "who?", line=2, field="query"):
         rs.load_results(found)
     assert len(rs.load_results(found, columns={"query_id": None}).responses) == 2
-
-
-@pytest.mark.parametrize("name", ["query", "answer", "session_id"])
-def test_one_row_per_hit_has_one_question_answer_and_session_for_each_query(name):
-    hits = [{"qid": 1, "doc_id": doc, name: text} for doc, text in (("a", "x"), ("b", "y"))]
-    with refused("x", "y", line=2, field=name):
-        rs.load_results(hits)
-    hits[1][name] = "x"
-    assert len(rs.load_results(hits).hits) == 2
-
-
-def test_errors_of_labels_name_a_query_by_its_text():
-    rows = [{"query": "what?", "doc_id": ["a"], "category": one} for one in ("x", "y")]
-    with refused("what?", line=2, field="category"):
-        rs.load_golden(rows)

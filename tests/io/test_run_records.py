@@ -168,7 +168,7 @@ ODD_LINES = {
         json.dumps(record("new", [], own=2**60)) + "\n" + json.dumps(record("b", [], own=0.5))
     ),
     "an own mix, far apart": "\n".join(
-        json.dumps(record(name, [], own=1 if name < "e" else "1")) for name in "abcdefgh"
+        json.dumps(record(name, [], own=1 if name < "d" else "1")) for name in "abcdefgh"
     ),
     "a list and a text": (
         json.dumps(record("new", [], own=[1])) + "\n" + json.dumps(record("b", [], own="1"))

@@ -42,6 +42,7 @@ def no_variables(monkeypatch):
         lambda key: re.sub("%..", lambda code: code[0].lower(), quote(key, safe="")),
         quote_plus,
         lambda key: json.dumps(key)[1:-1],
+        lambda key: json.dumps(key, ensure_ascii=False)[1:-1],
         lambda key: json.dumps(key)[1:-1].replace("/", "\\/"),
         lambda key: json.dumps(json.dumps(key))[3:-3],
         lambda key: repr(key)[1:-1],

@@ -303,7 +303,9 @@ def put(folder, name, content):
                 opened.writestr(member, json.dumps(one))
     else:
         lines = "".join(json.dumps(one) + "\n" for one in content)
-        file.write_text(lines if name.endswith("l") else json.dumps(content), encoding="utf-8")
+        file.write_text(
+            lines if name.endswith("l") else json.dumps(content, indent=1), encoding="utf-8"
+        )
     return file
 
 
@@ -605,6 +607,9 @@ def test_ragas_rows_come_back_as_they_were():
 def test_a_large_json_file_is_recognised_by_its_beginning(tmp_path):
     found = json.loads((FIXTURES / "promptfoo_results.json").read_text(encoding="utf-8"))
     found["results"]["prompts"] = ["x" * (1 << 21)]
-    (tmp_path / "large.json").write_text(json.dumps(found), encoding="utf-8")
     with warned("large.json", 3):
-        assert len(both(tmp_path / "large.json").results.responses) == 16
+        assert len(both(put(tmp_path, "large.json", found)).results.responses) == 16
+    told = {"mlflow.spanType": '"CHAIN"', "mlflow.spanInputs": '"a?"', "x": "x" * (1 << 21)}
+    span = {"trace_id": "t", "span_id": "1", "attributes": told}
+    file = put(tmp_path, "trace.json", {"info": {"trace_id": "t"}, "data": {"spans": [span]}})
+    assert rs.load_results(file).responses["query"].tolist() == ["a?"]
