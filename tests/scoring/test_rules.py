@@ -172,13 +172,19 @@ def test_a_target_of_100_lines_recut_as_4_times_25_is_found_by_the_span_rule():
 
 def test_resolving_spans_fills_in_known_chunks_alone_and_keeps_the_golden_hash():
     chunks = [{"level": "chunk", "chunk_id": one, "target_id": one} for one in ("c", "gone")]
-    golden = golden_of(targets_of(*chunks, {"doc_id": "d"}))
-    resolved = golden.resolve_spans(hits_of(chunk("c", 1, 9, "v1")))
+    chunks += [{"level": "chunk", "chunk_id": "b", "target_id": "b", "doc_id": "d"}, *docs("d")]
+    golden, known = (
+        golden_of(targets_of(*chunks)),
+        [chunk("c", 1, 9, "v1"), chunk("b", 9, 12, "v1")],
+    )
+    resolved = golden.resolve_spans(hits_of(*known))
     found = resolved.targets[["doc_id", "start", "end"]].astype(object).fillna("-")
-    assert found.to_numpy().tolist() == [["d", 1, 9], ["-"] * 3, ["d", "-", "-"]]
+    assert found.to_numpy().tolist() == [["d", 1, 9], ["-"] * 3, ["d", 9, 12], ["d", "-", "-"]]
     assert resolved.golden_hash == golden.golden_hash
-    with refused(1, "c", field="chunk_id"):
-        golden.resolve_spans(hits_of(chunk("c", 1, 9, "v1"), chunk("c", 2, 9, "v1")))
+    # two spans of a chunk; another document than the target's
+    for name, more in (("c", chunk("c", 2, 9, "v1")), ("b", known.pop() | {"doc_id": "x"})):
+        with refused(1, name, field="chunk_id"):
+            golden.resolve_spans(hits_of(*known, more))
 
 
 NAMED = """
