@@ -139,8 +139,6 @@ def _note(
         return f"do not join {at}: its hits have no {column}, but {others}" if is_few else ""
     few, is_more = (len(wanted) + 1) // 2 if is_few else LEAST, is_so & ~is_now
     least = max(min(LEAST, few), SHARE * could / step)
-    if not is_few and is_more.sum() < least:
-        return ""
     # as they are, if of another query
     is_known = is_among(wanted, hits[column][codes_of(hits["run_id"]) == run])
     n_more, n_known = int((is_more & ~is_known).sum()), int(is_known.sum())

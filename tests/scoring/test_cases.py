@@ -178,7 +178,7 @@ def test_states_and_values_agree_in_every_cell(seed, how, tmp_path):
 )
 def test_ids_that_do_not_join_name_what_would_join_them(expected, returned, words):
     letters = range(1, 9)
-    for n_joined, how in ((0, "do not join"), (5, "join in part")):
+    for n_joined, how in ((0, "do not join"), (4, "join in part")):
         results = results_of({
             f"q{n}": [(expected if n <= n_joined else returned).format(n), "other"] for n in letters
         })  # fmt: skip

@@ -331,7 +331,7 @@ def test_a_product_filter_can_leave_nothing_and_does_not_search_cut_text(load):
         rs.match.filter_hits(replace(results, hits=results.hits.assign(text_cut=True)), golden)
 
 
-@pytest.mark.filterwarnings("ignore:.*n_hits")
+@pytest.mark.filterwarnings("ignore:.*n_hits", "ignore:ids of")
 def test_passed_looks_as_deep_as_each_run_went(load):
     hits = [found(1, "x"), found(2, "k")]
     results, golden = load(
@@ -341,10 +341,11 @@ def test_passed_looks_as_deep_as_each_run_went(load):
         # a rank that is stated without hits is believed, if there were any
         + [said("q", [], f"told {n}", n_hits=n, rank_first_match=1) for n in (0, 1)],
     )
-    found_at = rs.score(results, golden, ["passed"]).set_index("run_id")["passed"]
-    assert found_at.to_dict() == {
+    ev = rs.evaluate(results, golden, ["passed", "recall@5"])
+    assert ev.pivot("passed").iloc[0].to_dict() == {
         "one": 0, "two": 1, "all": 1, "miss": 0, "told 0": 0, "told 1": 1,
     }  # fmt: skip
+    says(ev.explain("recall@5").set_index("run_id")["reason"]["told 1"], "outcome")
 
 
 def test_only_hits_within_the_runs_k_must_satisfy_and_no_hit_is_not_every_hit(load):

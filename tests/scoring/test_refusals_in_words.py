@@ -56,7 +56,7 @@ def test_phrases_decide_where_nothing_is_stated_if_they_are_asked_to():
     assert ev.scores["answered_unanswerable"].tolist()[4:] == [1, 0]
     assert ev.scores["passed"].tolist() == [1, 0, 1, 0, 0, 1]
     assert "with_refusals_in_words" not in str(ev)
-    one = rs.load_results(records(HALF, error=[None, *["late"] * 5]))
+    one = records(HALF, error=[None, *["late"] * 5])
     says(str(rs.evaluate(one, golden(), METRICS)), "whether 1 answer is a refusal")
 
 

@@ -16,15 +16,23 @@ from tests.compared import compare_runs
 from tests.messages import refused, says
 
 
+def results_of(hits):
+    run = pd.DataFrame({"run_id": ["r"]})
+    return rs.Results(runs=run, responses=run.assign(query_id="q"), hits=hits)
+
+
 def scores_of(hits, targets, labels, rule=None, **golden):
-    found = rs.score(
-        rs.load_results(hits), golden_of(targets, **golden), labels, match="doc", rule=rule
-    )
+    of = results_of(hits), golden_of(targets, **golden)
+    found = rs.score(*of, labels, match="doc", rule=rule)
     return found[labels].iloc[0].tolist()
 
 
 def docs(*names):
     return [{"doc_id": name} for name in names]
+
+
+def span(start, end, **more):
+    return {"doc_id": "d", "span_unit": "line", "start": start, "end": end} | more
 
 
 @pytest.mark.filterwarnings("ignore:ndcg uses the gain")
@@ -45,8 +53,11 @@ def docs(*names):
         # grade 0 is judged, and not relevant
         (docs("bad", "x", "good"), [{"doc_id": "bad", "grade": 0}, {"doc_id": "good"}],
          "hit@1 judged@1 judged@10 precision@3 recall@3", [0, 1, 2 / 3, 1 / 3, 1]),
+        # at another level other targets count
+        ([span(1, 9)], [span(1, 9, target_id="t"), {"doc_id": "e"}],
+         "recall@1:span recall@1:doc", [1, 0.5]),
     ],
-    ids=["three chunks", "two targets", "alternatives", "grade 0"],
+    ids=["three chunks", "two targets", "alternatives", "grade 0", "levels"],
 )  # fmt: skip
 def test_what_hits_earn(hits, targets, labels, expected):
     found = scores_of(hits_of(*hits), targets_of(*targets), labels.split())
@@ -69,10 +80,6 @@ def test_ids_of_another_query_do_not_match_and_a_rule_of_ones_own_that_pairs_two
     assert scores_of(hits_of(*docs("x", "y")), targets_of(*docs("d")), ["mrr"], across) == [0.5]
     with pytest.raises(rs.DataError, match="across"):
         scores_of(hits, targets, ["mrr"], across)
-
-
-def span(start, end, **more):
-    return {"doc_id": "d", "span_unit": "line", "start": start, "end": end} | more
 
 
 def under(heading, text=None, path="a.md", **more):
@@ -165,13 +172,19 @@ def test_a_target_of_100_lines_recut_as_4_times_25_is_found_by_the_span_rule():
 
 def test_resolving_spans_fills_in_known_chunks_alone_and_keeps_the_golden_hash():
     chunks = [{"level": "chunk", "chunk_id": one, "target_id": one} for one in ("c", "gone")]
-    golden = golden_of(targets_of(*chunks, {"doc_id": "d"}))
-    resolved = golden.resolve_spans(hits_of(chunk("c", 1, 9, "v1")))
+    chunks += [{"level": "chunk", "chunk_id": "b", "target_id": "b", "doc_id": "d"}, *docs("d")]
+    golden, known = (
+        golden_of(targets_of(*chunks)),
+        [chunk("c", 1, 9, "v1"), chunk("b", 9, 12, "v1")],
+    )
+    resolved = golden.resolve_spans(hits_of(*known))
     found = resolved.targets[["doc_id", "start", "end"]].astype(object).fillna("-")
-    assert found.to_numpy().tolist() == [["d", 1, 9], ["-"] * 3, ["d", "-", "-"]]
+    assert found.to_numpy().tolist() == [["d", 1, 9], ["-"] * 3, ["d", 9, 12], ["d", "-", "-"]]
     assert resolved.golden_hash == golden.golden_hash
-    with refused(1, "c", field="chunk_id"):
-        golden.resolve_spans(hits_of(chunk("c", 1, 9, "v1"), chunk("c", 2, 9, "v1")))
+    # two spans of a chunk; another document than the target's
+    for name, more in (("c", chunk("c", 2, 9, "v1")), ("b", known.pop() | {"doc_id": "x"})):
+        with refused(1, name, field="chunk_id"):
+            golden.resolve_spans(hits_of(*known, more))
 
 
 NAMED = """
@@ -229,11 +242,6 @@ def test_support_groups_of_documents_say_nothing_about_chunks():
     groups = from_records([{"query_id": "q", "group": 0, "target_id": "a"}], "support_groups")
     hits, labels = hits_of({"chunk_id": "c", "doc_id": "x"}), ["recall_all@1", "recall_all@1:chunk"]
     assert scores_of(hits, targets, labels, support_groups=groups) == [0, 1]
-
-
-def results_of(hits):
-    run = pd.DataFrame({"run_id": ["r"]})
-    return rs.Results(runs=run, responses=run.assign(query_id="q"), hits=hits)
 
 
 @pytest.mark.parametrize(

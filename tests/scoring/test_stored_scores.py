@@ -1,5 +1,7 @@
 """Scores that another tool stored are metrics: without a golden set, paired by id and input."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -82,6 +84,17 @@ def test_flags_of_another_tool_have_an_interval_within_their_range():
     assert ev._declared.describe("polite").bounds == (0, 1)
     low, high = ev.summary("polite")[["low", "high"]].iloc[0]
     assert 0 <= low < 0.75 < high <= 1
+
+
+def test_a_judges_own_criterion_is_a_metric_where_it_judged_whole_answers():
+    rows = [
+        ("a", "tone", "", 0.5, None), ("b", "tone", "1", 1.0, None),
+        ("c", "tone", "", 1.0, "judge_failed"), ("c", "faithfulness", "", 1.0, None),
+    ]  # fmt: skip
+    judgments = pd.DataFrame(rows, columns=["query_id", "criterion", "item", "value", "state"])
+    results = rs.load_results([{"query_id": one, "response": "x"} for one in "abc"], run_id="r")
+    ev = rs.evaluate(replace(results, judgments=judgments.assign(run_id="r")))
+    assert ev.scores["tone"].fillna(-1).tolist() == [0.5, -1, -1]
 
 
 def test_a_metric_asked_for_by_name_stands_beside_ours(pair):

@@ -317,6 +317,7 @@ BROKEN = [one | {"error": "late", "hits_top_k": []} for one in SILENT]
 CHECKED = [one | {"must_contain": ["yes"]} for one in GOLDEN]
 ONE_TO_REFUSE = [*GOLDEN, REFUSE]
 CITED = record("q2", [hit("c2", "d2", 1)], answer=answer("yes", paths=["docs/d2.md"]))
+UNGROUNDED = RIGHT | {"answer": answer("yes") | {"grounded": False, "refused": False}}
 REFUSED = [record("q1", [], answer=REFUSAL), CITED, record("no", [], answer=REFUSAL)]
 
 
@@ -341,8 +342,10 @@ REFUSED = [record("q1", [], answer=REFUSAL), CITED, record("no", [], answer=REFU
          ["not_applicable", "not_applicable", "scored 1"], ()),
         (GOLDEN, [RIGHT, CITED], "citation_fabricated", {}, ["not_applicable", "scored 0"],
          ("q1", "nothing cited")),
+        (GOLDEN, [UNGROUNDED, CITED], "citation_coverage", {}, ["not_applicable", "scored 1"],
+         ("q1", "not grounded")),
     ],
-    ids=range(9),
+    ids=range(10),
 )  # fmt: skip
 def test_states_of_each_query(loaded, golden, records, metric, policies, expected, told):
     ledger, _ = states(*loaded(golden, {"a": records}), metric, **policies)
