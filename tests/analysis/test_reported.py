@@ -396,17 +396,20 @@ def test_folders_without_rows_load_as_runs(folders, store_of, source):
 def test_names_are_ours_where_the_definition_is_the_same_and_latencies_keep_their_statistic(
     store_of, tmp_path
 ):
-    folder = write_folder(tmp_path, "run_01", k=7, recall_at_k_avg=0.25, their_own_score=9)
+    own = {"their_own_score": 9, "hit_rate@3": 0.5}
+    folder = write_folder(tmp_path, "run_01", k=7, recall_at_k_avg=0.25, **own)
     results = rs.load_results(folder)
     assert results.reported.set_index("metric")["label"].dropna().to_dict() == {
         "operational_metrics.error_rate": "failed", "latency.p50_ms": "latency_ms",
         "latency.p95_ms": "latency_ms", "latency.total_ms": "latency_ms",
         "recall_at_k_avg": "hit@7",
     }  # fmt: skip
-    table = store_of(folder).summary().set_index("metric")
+    store = store_of(folder)
+    table = store.summary().set_index("metric")
     assert table.loc["latency_ms", ["p50", "p95", "sum"]].tolist() == [100, 300, 1200]
     assert pd.isna(table.loc["latency_ms", "mean"]) and pd.isna(table.loc["hit@7", "n"])
     assert table.loc[["hit@7", "their_own_score"], "mean"].tolist() == [0.25, 9]
+    assert store.trend("hit@3").table["mean"].tolist() == [0.5]
 
 
 def test_a_folder_whose_metrics_hold_no_number_is_refused(tmp_path):

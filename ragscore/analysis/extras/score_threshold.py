@@ -172,7 +172,7 @@ def curves_of(
     is_decided = to_refuse | answerable
     n = pd.DataFrame({
         "decided": is_decided, "counted": counted, "scored": counted & has_hits,
-        "to_refuse": counted & to_refuse, "lower": top["sign"] < 0,
+        "to_refuse": counted & to_refuse, "lower": top["sign"].eq(-1),
     }).groupby(top["run_id"], sort=False, observed=True).sum()  # fmt: skip
     n = n.set_axis(n.index.astype("str"))
     has_curve = (n["scored"] > 0) & ~n.index.isin(list(mixed))

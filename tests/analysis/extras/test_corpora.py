@@ -66,19 +66,19 @@ def test_a_changed_word_makes_a_near_duplicate_and_mere_punctuation_none():
         assert near(TWICE, other, limit=0.01).empty
 
 
-@pytest.mark.parametrize("limit", [0.5, 0.85])
-def test_pairs_are_those_whose_shingles_are_alike_by_jaccard(limit):
+@pytest.mark.parametrize(("limit", "size"), [(0.5, 5), (0.85, 5), (0.85, 1)])
+def test_pairs_are_those_whose_shingles_are_alike_by_jaccard(limit, size):
     rng = np.random.default_rng(0)
     texts = [" ".join(np.where(rng.random(100) < 0.01, f"x{n}", WORDS)) for n in range(30)]
     words = [text.split() for text in texts]
-    shingles = [{tuple(own[at : at + 5]) for at in range(96)} for own in words]
+    shingles = [{tuple(own[at : at + size]) for at in range(101 - size)} for own in words]
     similar = [[len(a & b) / len(a | b) for b in shingles] for a in shingles]
     distinct = [row for row in range(30) if texts[row] not in texts[:row]]
     best = {
         row: max([similar[row][one] for one in distinct if one < row] or [0]) for row in distinct
     }
     expected = {row: value for row, value in best.items() if value >= limit}
-    found = near(*texts, limit=limit).set_index("row")["value"]
+    found = near(*texts, limit=limit, shingle=size).set_index("row")["value"]
     assert found.to_dict() == pytest.approx(expected) and len(expected) > 5
 
 
