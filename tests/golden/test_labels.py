@@ -358,7 +358,7 @@ def test_a_label_of_a_hit_without_text_is_its_whole_section(label, golden_file, 
 @pytest.mark.parametrize(
     ("text", "others", "snippet"),
     [
-        ("One two three four. Five six seven.", [], "One two three four."),
+        ("One two three. Four five six seven.", [], "One two three."),
         ("One two three four. Five six seven.", ["so: one TWO three four."], "Five six seven."),
         ("Title\nA line that says more", [], "A line that says more"),
         ("a " * 80, [], ("a " * 50).strip()),
