@@ -86,7 +86,7 @@ def test_an_interval_fails_a_sure_loss_and_is_undecided_until_one_is_ruled_out()
 
 def test_a_metric_without_an_interval_is_undecided_by_it():
     quick, slow = (runs(*[FOUND] * 3, latency_ms=ms) for ms in (10.0, 12.0))
-    cmp = compared(quick, slow)
+    cmp = compared(quick, slow, primary="latency_ms")
     found = gate(cmp, {"latency_ms": 5}, rule="interval")
     figures = ["verdict", "delta", "low", "high"]
     row = found.table[figures].astype(object).fillna("").iloc[0]
