@@ -25,7 +25,7 @@ def read_acme(path):
 
 
 def test_a_registered_function_returns_a_frame_that_is_read_as_a_table(tmp_path):
-    file = put(tmp_path, [LINE, LINE | {"ask": "q2", "found": []}], "run.jsonl")
+    file = put(tmp_path, [LINE, LINE | {"ask": "q2", "found": []}], "monday.jsonl")
     rs.io.register("acme", read_acme, mark="ask found")
     found = rs.load_results(file)
     assert found.responses["query_id"].tolist() == ["q1", "q2"]
@@ -34,7 +34,7 @@ def test_a_registered_function_returns_a_frame_that_is_read_as_a_table(tmp_path)
         ["q1", 2, "d1"],
     ]
     assert found.responses["answer"].tolist() == ["So.", "So."]
-    assert found.runs["run_id"].tolist() == ["run"]
+    assert found.runs["run_id"].tolist() == ["monday"]
     assert rs.load_results(file, run_id="mine").runs["run_id"].tolist() == ["mine"]
 
 

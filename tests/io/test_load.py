@@ -179,6 +179,7 @@ def test_labels_that_count_for_nothing_are_said(rows, named):
         ("- id: a\n  query: q\n  query: r\n", 3, "query", []),
         ("- id: a\n  query: 'q\n", ANY, ANY, ["YAML"]),
         ("id: a\n", 1, None, []),
+        ("- {id: a, query: q}\n---\n- {id: b, query: q}\n", 3, None, ["2 documents"]),
         (
             "- id: a\n  query: q\n  gold_supports: [{heading: H}]\n",
             3,
