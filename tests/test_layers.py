@@ -20,17 +20,17 @@ PACKAGE = ROOT / "ragscore"
 # A folder a layer: what it may import of the others, and the statements that it has reached.
 # A number is only lowered: what grows beyond it fails.
 FOLDERS = {
-    "frames": ("", 1241),
-    "stats": ("frames", 747),
-    "io": ("frames", 5398),
-    "scoring": ("frames stats io", 3020),
-    "store": ("frames io scoring", 1191),
-    "analysis": ("frames stats io scoring store", 3722),
+    "frames": ("", 1240),
+    "stats": ("frames", 745),
+    "io": ("frames", 5394),
+    "scoring": ("frames stats io", 3009),
+    "store": ("frames io scoring", 1189),
+    "analysis": ("frames stats io scoring store", 3718),
     "golden": ("frames stats io scoring analysis", 903),
     "plot": ("frames stats scoring analysis", 632),
     "reporting": ("frames stats io scoring store analysis golden plot", 810),
-    "judging": ("frames stats io scoring store analysis", 1049),
-    "collecting": ("frames io analysis", 825),
+    "judging": ("frames stats io scoring store analysis", 1047),
+    "collecting": ("frames io analysis", 824),
     "demo": ("frames io store collecting evaluation", 106),
     "evaluation": ("frames io scoring store analysis golden plot reporting judging", 397),
     "cli": (
@@ -43,8 +43,8 @@ FOLDERS = {
 REACHED = {
     "modules": 178,
     "public names": 220,
-    "statements of tests": 17169,
-    "words written by hand in notebooks": 28833,
+    "statements of tests": 17034,
+    "words written by hand in notebooks": 28821,
     "lines of README": 120,
     "names of the face of scoring": 81,
 }
