@@ -109,7 +109,7 @@ s    0.00 [0.00, 0.66] ≈
 ★ best; ≈ no sure difference from it (95 %).
 Queries without a value in every run: 2 of hit@1.
 Matched by doc.
-Intervals account for 1 groups of queries (group): 2 queries depend on each other.
+Intervals account for 1 group of queries (group): 2 queries depend on each other.
 Golden queries without a row, left out of the means: r 4.
 Failed queries, scored on the hits they have: r 1.
 Rows without a golden query, in no mean of quality: r 1.

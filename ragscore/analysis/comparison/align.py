@@ -13,7 +13,7 @@ import pandas as pd
 
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden, run_names
-from ragscore.frames.errors import check_known
+from ragscore.frames.errors import check_known, plural
 from ragscore.frames.typing import Values
 from ragscore.scoring.explain import expected
 from ragscore.scoring.intervals import query_clusters
@@ -158,5 +158,5 @@ def clusters_text(
     if shared is None or (talks and not is_talk):
         return ""
     n, of = len(set(shared[shared >= 0])), int((shared >= 0).sum())
-    what = "conversations" if is_talk else f"groups of queries ({cluster})"
-    return f"Intervals account for {n} {what}: {of} queries depend on each other."
+    what = plural(n, "conversation") if is_talk else f"{plural(n, 'group')} of queries ({cluster})"
+    return f"Intervals account for {what}: {of} queries depend on each other."
