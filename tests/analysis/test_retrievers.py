@@ -149,8 +149,8 @@ def test_stored_outcomes_are_reported_and_not_judged_again(tmp_path, published):
         stored = rs.load_results(file)
     told = stored.reported[stored.reported["metric"] == "passed"].groupby("run_id")["value"].sum()
     assert told.to_dict() == found.table.set_index("run_id")["passed"].to_dict()
-    with refused("hits", field="results"):
-        retrievers(stored, golden)
+    with refused("hits", field="results"):  # though each list had one hit only
+        retrievers(replace(stored, reported=stored.reported.assign(value=1)), golden)
 
 
 def test_aggregates_are_of_what_was_asked_and_times_have_one_decimal(written):

@@ -361,8 +361,10 @@ def test_a_picture_runs_no_test(ev, monkeypatch):
         (lambda ev, by: ev.plot.metric_at_k("recal"), "metric", ["recal"]),
         (lambda ev, by: ev.failures().plot(ev.run_ids[0], "nobody"), "run", ["nobody"]),
         (lambda ev, by: rs.plot.risk_coverage(CURVE.assign(risk=np.nan)), "curve", ["threshold"]),
+        (lambda ev, by: rs.plot.trend(world(2).trend().table.assign(mean=np.nan)), "table",
+         ["no run has a value"]),
     ],
-    ids=range(13),
+    ids=range(14),
 )  # fmt: skip
 def test_frames_that_a_picture_cannot_draw_are_refused_with_what_to_pass(
     ev, by, draw, field, named
