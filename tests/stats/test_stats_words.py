@@ -359,11 +359,11 @@ def test_words_are_rarely_false_and_intervals_hold_together(layout, n_runs, draw
 @pytest.mark.slow
 def test_what_is_simulated_is_what_comparisons_and_leaderboards_say():
     aligned, groups = demo()
-    means = np.zeros(aligned.values.shape[1:])
-    full = Drawn(aligned.values, groups, means)
-    for of in (full, Drawn(aligned.values[:60], groups[:60], means)):
-        golden = rs.Golden(pd.DataFrame({"query_id": of.ids, "group": of.groups.astype("U")}))
-        board = leaderboard(of.aligned(range(4)).rows(), aligned.metrics, golden=golden)
+    full = Drawn(aligned.values, groups, np.zeros(aligned.values.shape[1:]))
+    for of in (full, Drawn(full.values[:60], groups[:60], full.means)):
+        found, names = of.aligned(range(4)), of.groups.astype("U")
+        golden = rs.Golden(pd.DataFrame({"query_id": found.query_ids, "group": names}))
+        board = leaderboard(found.rows(), aligned.metrics, golden=golden)
         assert ranked(of)["no mark"] == board.table["mark"].isna().any()
         assert ranked(of)["any word"] == board.pairs["verdict"].isin(("better", "worse")).any()
     ev = rs.evaluate(str(DEMO / "runs" / "*"), str(DEMO / "golden.yaml"))
