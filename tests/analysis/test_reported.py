@@ -10,7 +10,7 @@ import pytest
 from plausible_runs import put
 
 import ragscore as rs
-from ragscore.analysis.extras.stored_scores import score_diff
+from ragscore.analysis.extras.stored_scores import ROW, score_diff
 from ragscore.analysis.reported import REPORTED_NAMES, label_of
 from ragscore.cli import main
 from ragscore.scoring.readings import HARNESSES, Harness, Reading
@@ -215,8 +215,12 @@ def test_a_diff_of_another_tool_loads(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["{}", '{"rows": [{"metric": "m", "query_changes": [1]}]}', '{"rows": 3}', "{"]
-)
+    "text", [
+        "{}", '{"rows": [{"metric": "m", "query_changes": [1]}]}', '{"rows": 3}', "{",
+        json.dumps({"rows": [dict.fromkeys(ROW) | {"query_changes": [
+            {"query_id": "q1", "current": "high", "baseline": 0.5, "delta": 0.5}]}]}),
+    ],
+)  # fmt: skip
 def test_what_is_no_diff_is_refused(text):
     with refused("diff"):
         score_diff(text)

@@ -279,9 +279,10 @@ WHOLE = gzip.compress(QRELS.encode() * 50, mtime=0)
 @pytest.mark.parametrize("format", [None, "trec_qrels"])
 @pytest.mark.parametrize(
     "damaged",
-    [WHOLE[:-9], WHOLE[:12] + b"\xff\xff\xff" + WHOLE[15:], b"\x1f\x8b" + WHOLE[2:5], b"no gzip"],
-    ids=["its end", "its middle", "its head alone", "none"],
-)
+    [WHOLE[:-9], WHOLE[:12] + b"\xff\xff\xff" + WHOLE[15:], b"\x1f\x8b" + WHOLE[2:5], b"no gzip",
+     gzip.compress(b"", mtime=0)],
+    ids=["its end", "its middle", "its head alone", "none", "nothing in it"],
+)  # fmt: skip
 def test_damaged_gzip_files_end_in_one_error(tmp_path, damaged, format):
     (tmp_path / "qrels.gz").write_bytes(damaged)
     with refused(file="qrels.gz"):
