@@ -158,6 +158,7 @@ FAULTY = """\
 - {id: g, query: why?, answerable: false, gold_supports: [{path: b, snippets: [x, y]}]}
 - {id: h, query: when?, gold_supports: [{path: c}, {path: d}], category: conflict,
    recency_conflict_rule: newest}
+- {id: i, query: x, answerable: perhaps}
 """
 NOTHING = "no expected ids or supports: the query should be refused"
 GRADES = "a whole number from 0 to 2147483647, or fractions as gains"
@@ -176,6 +177,8 @@ PROBLEMS = [
     ("error", "unanswerable expects nothing", "g", 17, "gold_supports", "b#", NOTHING),
     ("error", "recency rules are known", "h", 19, "recency_conflict_rule", "newest",
      "one of cite_newer, acknowledge_both, cite_both"),
+    ("error", "loading", "i", 20, "answerable", "found text: \"perhaps\"",
+     "true, false, or null"),
 ]  # fmt: skip
 
 
