@@ -371,7 +371,7 @@ class Evaluation(EvaluationVerbs, Display):
         return found
 
     def _against(self, baseline: str | None) -> Evaluation:
-        """Return the evaluation with a baseline; None: as it is."""
+        """Return the evaluation with this baseline, or without one."""
         named = None if baseline is None else run_names(self._runs, [baseline])[0]
         return self._with(_baseline=named)
 

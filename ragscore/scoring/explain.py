@@ -104,7 +104,7 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
     frame, _, column = metric.reads.partition(".")
     recorded = {
         "responses": rows.has(column) | (rows.blank & (column == "refused")),
-        "citations": rows.has("answer"), "hits": rows.n_calls.astype(bool), "judgments": is_judged,
+        "citations": rows.has("answer"), "hits": rows.n_calls > 0, "judgments": is_judged,
     }  # fmt: skip
     held, words = recorded.get(frame, everywhere), recorded_words(metric.reads)
     in_run = rows.records_citations if metric.reads == "citations" else rows.of_runs_with(held)

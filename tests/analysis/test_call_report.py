@@ -67,10 +67,11 @@ def test_calls_and_costs_are_told_by_outcome():
     results = rs.load_results(RUNS["A"])
     results.calls["elapsed_ms"] = [10.0, 20, 5, 1, 2, 3]
     results.responses["cost_usd"] = [0.5, 0.25, 1.0]
-    rows = rs.extras.calls(rs.evaluate(results, GOLDEN)).per_query
-    means = rows.groupby("outcome")[["n_calls", "elapsed_ms", "cost_usd"]].mean()
-    assert means.loc["all found"].tolist() == [1.5, 17.5, 0.375]
-    assert means.loc["none found", "n_calls"] == 3
+    by_outcome = rs.extras.calls(rs.evaluate(results, GOLDEN)).per_query.groupby("outcome")
+    means = by_outcome[["n_calls", "elapsed_ms", "cost_usd"]].mean()
+    assert (means.loc["all found"].tolist(), means.loc["none found", "n_calls"]) == (
+        [1.5, 17.5, 0.375], 3,
+    )  # fmt: skip
 
 
 def test_a_run_with_one_call_each_is_refused():
@@ -92,7 +93,8 @@ def test_a_call_of_another_tool_is_no_search():
     other = results.calls.iloc[:1].assign(call=[3], n_hits=pd.array([pd.NA], dtype="Int64"))
     calls = pd.concat([results.calls.astype({"n_hits": "Int64"}), other])
     ev = rs.evaluate(replace(results, calls=calls), {"q": {"b": 1}, "r": {"c": 1}})
-    assert ev.scores["n_calls"].tolist() == [2, 1]
+    one = rs.evaluate({"A": {"q": [["a"], ["b"]]}, "B": {"q": [["a"]]}}, {"q": ["a"]}, "n_calls")
+    assert [*ev.scores["n_calls"], *one.scores["n_calls"]] == [2, 1, 2, 1], "one search is a call"
     assert rs.extras.calls(ev).table["calls_max"].tolist() == [2]
 
 

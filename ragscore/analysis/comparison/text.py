@@ -43,8 +43,8 @@ def shown_deltas(deltas: pd.DataFrame, confidence: float) -> tuple[pd.DataFrame,
     is_primary = known["is_primary"].to_numpy(dtype=bool)
     others = TABLE.headline(known.loc[~is_primary, "metric"])[:EXPLORED]
     rows = pd.concat([known[is_primary], known[known["metric"].isin(others).to_numpy()]])
-    n_told = int(is_primary.sum())
-    is_joint = bool(n_told) and confidence > 0.9505
+    n_primary = int(is_primary.sum())
+    is_joint = bool(n_primary) and confidence > 0.9505
     moved = zip(rows["n_better"], rows["n_worse"], rows["n_same"], strict=True)
     counts = zip(rows["n"], rows["n_expected_baseline"], rows["n_expected_candidate"], strict=True)
     figures = shown_figures(rows, is_joint=is_joint)
@@ -64,7 +64,7 @@ def shown_deltas(deltas: pd.DataFrame, confidence: float) -> tuple[pd.DataFrame,
     notes = []
     if is_joint:
         notes.append(
-            f"The intervals of the first {plural(n_told, 'metric')} are wider"
+            f"The intervals of the first {plural(n_primary, 'metric')} are wider"
             f" ({100 * confidence:.3g} %), so that all of them hold in 95 % of cases. Any other is"
             " a 95 % interval by itself."
         )

@@ -181,7 +181,7 @@ counted: dict[str, Any] = {"kind": "other", "better": "not declared", "bounds": 
 
 @operation("n_calls", "searches made for the query", default=False, **counted, reads="hits.call")
 def n_calls(rows: Any) -> Values:
-    return np.where(rows.of_runs_with(rows.n_calls.astype(bool)), rows.n_calls, np.nan)
+    return np.where(rows.of_runs_with(rows.n_calls > 0), rows.n_calls, np.nan)
 
 
 @operation(
