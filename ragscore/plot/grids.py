@@ -62,7 +62,7 @@ def _grid(
     room = (room_of(ax)[0] - letter * max(map(len, beside)) - 40) / len(below)
     fitting = room / LETTER / max(texts.map(len).to_numpy().max(), 1)
     for (row, column), text in np.ndenumerate(texts.to_numpy(dtype=object)):
-        is_dark = grounds[row, column, :3] @ (0.3, 0.6, 0.1) < 0.55
+        is_dark = grounds[row, column, :3] @ (0.3, 0.6, 0.1) < 0.45
         ax.text(column, row, text, ha="center", va="center", fontsize=min(size, fitting),
                 color="white" if is_dark else "black")  # fmt: skip
     ax.set_yticks(range(len(beside)), beside, parse_math=False)
