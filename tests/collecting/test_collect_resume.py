@@ -124,7 +124,7 @@ def test_a_run_killed_at_any_moment_ends_as_one_that_was_not(tmp_path):
 def test_ctrl_c_waits_for_the_replies_in_flight_so_that_no_query_is_asked_twice(
     tmp_path, capsys, workers
 ):
-    golden = questions(12)
+    golden = questions(12 * workers)  # enough to be at work still when the signal is handled
     asked, last, together = [], [5 + workers], threading.Barrier(workers)
 
     def system(query):
@@ -142,10 +142,10 @@ def test_ctrl_c_waits_for_the_replies_in_flight_so_that_no_query_is_asked_twice(
     assert {thread.ident for thread in threading.enumerate()} <= before
     says(capsys.readouterr().err, "in flight")
     n_first, last[0] = len(asked), 0
-    assert n_first < 12
+    assert n_first < 12 * workers
     says(stopped.value.__notes__[0], n_first, tmp_path / "run" / journal.JOURNAL_NAME)
     results = rs.collect(system, golden, tmp_path / "run", workers=workers, progress=False)
-    assert len(asked) == len(set(asked)) == 12 == len(results.responses)
+    assert len(asked) == len(set(asked)) == 12 * workers == len(results.responses)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals of POSIX")
